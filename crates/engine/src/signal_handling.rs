@@ -42,6 +42,7 @@ pub(crate) mod shared;
 mod single_steps;
 mod stack;
 mod time_stamp;
+mod updated_operand;
 pub mod write_signals;
 
 pub(crate) use self::mask::{change_mask, open, settle};

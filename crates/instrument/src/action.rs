@@ -55,6 +55,11 @@ pub enum Argument {
     ThreadNumber,
     /// The processor's time-stamp counter, likewise.
     TimeStamp,
+    /// The value of an operand of the instruction, by its number among
+    /// [`memory_operands`](super::Instruction::memory_operands): what it will read, at
+    /// [`InsertionPoint::Before`], or what it has written, at the others. Up to eight bytes, the rest
+    /// zeros.
+    MemoryValue(u8),
     /// The address of an access: see [`Action::AppendEach`].
     ElementAddress,
     /// Its bytes, likewise.
@@ -174,6 +179,40 @@ impl Action {
             _ => [None, None],
         };
         calls.into_iter().flatten()
+    }
+
+    /// The words that are found out for it.
+    pub(crate) fn words(&self) -> impl Iterator<Item = &Argument> {
+        let (fields, calls): (&[Field], [Option<&AnalysisCall>; 2]) = match self {
+            Action::Count { .. } | Action::Replace(_) | Action::AppendEach(_) => {
+                (&[], [None, None])
+            }
+            Action::Call(call) | Action::Sampled { call, .. } => (&[], [Some(call), None]),
+            Action::CallIf { test, then } => (&[], [Some(test), Some(then)]),
+            Action::AppendIf { test, .. } => (&[], [Some(test), None]),
+            Action::Append { fields, .. } => (fields, [None, None]),
+            Action::Shadow { otherwise, .. } => match otherwise.as_deref() {
+                Some(Action::Call(call)) => (&[], [Some(call), None]),
+                Some(Action::CallIf { test, then }) => (&[], [Some(test), Some(then)]),
+                _ => (&[], [None, None]),
+            },
+        };
+        let conditional: &[Argument] = match self {
+            Action::AppendIf { words, .. } => words,
+            _ => &[],
+        };
+        let called = calls.into_iter().flatten();
+        let called = called.flat_map(|call| &call.arguments);
+        let fields = fields.iter().map(|field| &field.value);
+        called.chain(fields).chain(conditional)
+    }
+
+    /// The operands whose values are found out for it: a bit for each number.
+    pub(crate) fn memory_values(&self) -> u8 {
+        self.words().fold(0, |mask, word| match word {
+            Argument::MemoryValue(number) => mask | 1 << number,
+            _ => mask,
+        })
     }
 
     /// Whether a call may have the program go on elsewhere.

@@ -67,6 +67,10 @@ impl Client for Instrumenter {
         self.fragments.is_tool_code(at)
     }
 
+    fn passes_over(&self, at: CacheAddress) -> Option<CacheAddress> {
+        self.fragments.behind_look(at)
+    }
+
     fn translations_gone(&self) {
         self.fragments.forget();
     }

@@ -41,6 +41,9 @@ pub(crate) struct Fragments {
     pub(crate) call_sites: CallSites,
     /// Where in the cache code of the tool is: the end of each stretch, by its start.
     tool_code: Mutex<BTreeMap<CacheAddress, CacheAddress>>,
+    /// Where code looks at memory that may be gone: where each such instruction begins, and where it
+    /// goes on if that is so.
+    looks: Mutex<BTreeMap<CacheAddress, CacheAddress>>,
     /// Room for the next superblock's instructions, and for what is inserted there.
     room: Mutex<Inserted>,
 }
@@ -79,6 +82,19 @@ impl Fragments {
             .is_some_and(|(_, end)| at < *end)
     }
 
+    /// Instructions that look at memory which may be gone: where they begin, and where code goes on.
+    pub(crate) fn add_looks(&self, looks: &[Range<CacheAddress>]) {
+        if !looks.is_empty() {
+            let looks = looks.iter().map(|range| (range.start, range.end));
+            self.looks.lock().extend(looks);
+        }
+    }
+
+    /// Where code goes on if such an instruction is at a place of the cache and has faulted.
+    pub(crate) fn behind_look(&self, at: CacheAddress) -> Option<CacheAddress> {
+        self.looks.lock().get(&at).copied()
+    }
+
     /// Room for what is inserted into a superblock, empty.
     pub(crate) fn room(&self) -> Inserted {
         std::mem::take(&mut *self.room.lock())
@@ -93,6 +109,7 @@ impl Fragments {
     /// No fragment is left.
     pub(crate) fn forget(&self) {
         self.tool_code.lock().clear();
+        self.looks.lock().clear();
         self.counts.clear();
         self.call_sites.forget();
     }

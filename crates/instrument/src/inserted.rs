@@ -14,6 +14,7 @@ mod conditional_appends;
 mod counts;
 mod ends;
 mod hooks;
+mod memory_values;
 mod parts;
 mod rare_call;
 mod rarely;
@@ -89,6 +90,8 @@ struct Progress {
     interrupted: Vec<(CacheAddress, CacheAddress)>,
     /// Where code of the tool has been put.
     tool_code: Vec<Range<CacheAddress>>,
+    /// Where code looks at memory that may be gone, and goes on.
+    looks: Vec<Range<CacheAddress>>,
     /// Which general registers the superblock's instructions use, if calls may share others.
     touched: u16,
 }
@@ -141,6 +144,7 @@ impl Progress {
             rare_appends: Vec::new(),
             interrupted: Vec::new(),
             tool_code: Vec::new(),
+            looks: Vec::new(),
             touched: 0,
         }
     }
@@ -224,6 +228,7 @@ impl Inserter for Insertion {
             return;
         }
         watched::emit(&mut translation, item);
+        memory_values::keep_addresses(&mut translation, item, insertions.after);
         if !runs_on(item.layout.kind) {
             translation.own.append_inside(number, insertions.taken);
             translation.act(item, insertions.taken, item.flags_live);
@@ -372,9 +377,11 @@ impl Inserter for Insertion {
             appended,
             repetitions,
             tool_code,
+            looks,
             ..
         } = &mut self.progress;
         parts.fragments.add_tool_code(tool_code);
+        parts.fragments.add_looks(looks);
         let kept = FragmentCounts {
             due: std::mem::take(&mut tally.due),
             added: std::mem::take(&mut tally.added),
@@ -431,6 +438,9 @@ impl Translation<'_, '_> {
                 let pending = std::mem::replace(&mut self.pending, [0; MOST_BUFFERS]);
                 self.advance(pending);
             }
+            if !is_call(&alike[0]) {
+                memory_values::load(self, item, &alike[0]);
+            }
             match &alike[0] {
                 Action::Count { .. } | Action::Replace(_) => {}
                 Action::Call(_) | Action::CallIf { .. } => self.call(item, alike, flags_live),
@@ -464,9 +474,11 @@ impl Translation<'_, '_> {
     fn call(&mut self, item: &Item, calls: &[Action], flags_live: bool) {
         let mut left = calls;
         while let Some((first, others)) = left.split_first() {
+            memory_values::load(self, item, first);
             let is_called = |action: &&Action| !calls::inlined::is_possible(self, item, action);
+            let follows = |action: &&Action| is_called(action) && action.memory_values() == 0;
             if is_called(&first) {
-                let count = 1 + others.iter().take_while(is_called).count();
+                let count = 1 + others.iter().take_while(follows).count();
                 self.call_now(item, &left[..count], flags_live);
                 left = &left[count..];
             } else {

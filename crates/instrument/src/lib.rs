@@ -71,8 +71,7 @@ pub use repetitions::is_first_repetition;
 pub use samplers::{SamplerId, restart_countdown};
 pub use shadow::{Shadow, ShadowCheck, ShadowError, ShadowStore, ShadowTest, WordPart, WordValue};
 pub use signal::{Signal, SignalOrigin, raise_signal};
-pub use slots::{MOST_BUFFERS, MOST_SAMPLERS, Part};
-
+pub use slots::{MOST_BUFFERS, MOST_MEMORY_VALUES, MOST_SAMPLERS, Part};
 pub use switches::Switch;
 pub use synchronisation::{
     AtomicKind, Side, SyncObject, SyncOperation, Synchronisation, ended_thread,

@@ -17,6 +17,9 @@ pub(crate) const MOST_THREAD_WORDS: usize = 8;
 /// The most switches that a tool can have.
 pub(crate) const MOST_SWITCHES: usize = 8;
 
+/// The most operands of an instruction whose values can be found out.
+pub const MOST_MEMORY_VALUES: usize = 4;
+
 /// A thread's part of a buffer: addresses.
 #[derive(Debug)]
 #[repr(C)]
@@ -77,6 +80,10 @@ pub(crate) struct ToolSlots {
     pub(crate) kept_wrappers: Cell<u64>,
     /// The time that was read last, and what rax and rdx held meanwhile.
     pub(crate) time_stamp: [Cell<u64>; 3],
+    /// The values of the instruction's operands that are wanted now.
+    pub(crate) memory_values: [Cell<u64>; MOST_MEMORY_VALUES],
+    /// Where operands are that the instruction writes, if it changes what their addresses are made of.
+    pub(crate) memory_addresses: [Cell<u64>; MOST_MEMORY_VALUES],
 }
 
 /// Registers at a hook of one of the program's functions: where it is entered, and where it
@@ -131,6 +138,8 @@ pub(crate) mod offset {
 
     pub(crate) const THREAD_NUMBER: i32 = slot(offset_of!(ToolSlots, thread_number));
     pub(crate) const TIME_STAMP: i32 = slot(offset_of!(ToolSlots, time_stamp));
+    pub(crate) const MEMORY_VALUES: i32 = slot(offset_of!(ToolSlots, memory_values));
+    pub(crate) const MEMORY_ADDRESSES: i32 = slot(offset_of!(ToolSlots, memory_addresses));
     pub(crate) const COUNTDOWNS: i32 = slot(offset_of!(ToolSlots, countdowns));
     pub(crate) const SAMPLER: i32 = slot(offset_of!(ToolSlots, sampler));
     pub(crate) const WORDS: i32 = slot(offset_of!(ToolSlots, words));

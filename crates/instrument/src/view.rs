@@ -4,12 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use unspool_binary::SourceLine;
+use unspool_events::AccessKind;
 use unspool_instructions::decode::Kind;
 use unspool_instructions::operands::{MemoryOperand, RegisterUse};
 
 use super::images::{Image, Images};
 use super::insertions::Inserted;
-use super::{Action, CallWhenOver, InsertionPoint, Switch, Version};
+use super::{Action, Argument, CallWhenOver, InsertionPoint, Switch, Version};
 use unspool_engine::translate::superblock::{BranchDirection, Item};
 
 /// A piece of code with one entry that is translated as a whole: instructions in the order
@@ -323,16 +324,36 @@ impl<'a> Instruction<'a> {
     /// Has an action inserted, behind those that are there already.
     ///
     /// # Panics
-    /// If there is no such place.
+    /// If there is no such place, or if the value of an operand is wanted where the instruction has not
+    /// read or written it.
     pub fn insert(&self, place: InsertionPoint, action: Action) {
         assert!(
             self.has(place),
             "`{}` has no place {place:?}",
             self.disassembly()
         );
+        self.check_memory_values(place, &action);
         self.superblock
             .inserted
             .borrow_mut()
             .push(self.index, place, action);
+    }
+
+    /// What is to be read is known before the instruction, and what was written behind it.
+    fn check_memory_values(&self, place: InsertionPoint, action: &Action) {
+        for word in action.words() {
+            let Argument::MemoryValue(number) = *word else {
+                continue;
+            };
+            let (known, when) = match self.memory_operands()[usize::from(number)].kind {
+                AccessKind::Read => (place == InsertionPoint::Before, "reads it before it"),
+                AccessKind::Write => (place != InsertionPoint::Before, "has written it behind it"),
+            };
+            assert!(
+                known,
+                "the value of operand {number} of `{}` is not known at the place {place:?}: the instruction {when}",
+                self.disassembly()
+            );
+        }
     }
 }

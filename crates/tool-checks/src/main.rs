@@ -17,6 +17,7 @@ mod ends;
 mod entries;
 mod events;
 mod failing;
+mod memory_values;
 mod misaligned;
 mod misbehave;
 mod raised;
@@ -49,6 +50,7 @@ fn main() {
         "crowded" => run(crowded::Crowded::new()),
         "each-access" => run(each_access::EachAccess::new()),
         "failing" => run(failing::Failing),
+        "memory-values" => run(memory_values::MemoryValues::new()),
         "misaligned" => run(misaligned::Misaligned::new()),
         "ends" => run(ends::Ends::new()),
         "entries" => run(entries::Entries::new()),

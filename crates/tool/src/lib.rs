@@ -85,9 +85,9 @@ pub use sampler::Sampler;
 pub use shadow::{Shadow, ShadowPart, ShadowValue, ShadowWord, ThreadWord};
 pub use source::{
     AccessSize, BranchTaken, BranchTarget, ByReference, EffectiveAddress, FallThrough,
-    FirstRepetition, FullContext, InstructionPointer, LowVector, Narrowed, Predicate, Register,
-    RegisterMut, ThreadNumber, TimeStamp, access_size, branch_taken, branch_target,
-    effective_address, first_repetition, narrow, predicate,
+    FirstRepetition, FullContext, InstructionPointer, LowVector, MemoryValue, Narrowed, Predicate,
+    Register, RegisterMut, ThreadNumber, TimeStamp, access_size, branch_taken, branch_target,
+    effective_address, first_repetition, memory_value, narrow, predicate,
 };
 pub use system_call::{SystemCallArgument, SystemCallNumber, SystemCallPoint, SystemCallResult};
 pub use tool::{Delivery, Tool};

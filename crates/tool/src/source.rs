@@ -160,6 +160,74 @@ pub fn effective_address(operand: &MemoryOperand) -> Option<EffectiveAddress> {
 
 word_argument!(EffectiveAddress => Address, |this, _| instrument::Argument::Address(this.0));
 
+/// The value of an operand in memory. See [`memory_value`].
+#[derive(Debug, Clone, Copy)]
+pub struct MemoryValue(MemoryOperand);
+
+/// The value of an operand of 1, 2, 4 or 8 bytes, zero-extended: what the instruction is about to
+/// read, before it, or what it has written, behind it. What is read and written is listed twice
+/// among [`memory_operands`](instrument::Instruction::memory_operands): it has a value at both places.
+///
+/// `None` for operands of other sizes, and for those that are not plain
+/// ([`effective_address`] says which).
+///
+/// ```
+/// use unspool_tool::{AccessKind, Address, Buffer, Superblock, Tool};
+/// use unspool_tool::{effective_address, memory_value};
+///
+/// /// What is loaded from where.
+/// struct Loads {
+///     log: Buffer<Loads, (Address, u64)>,
+/// }
+///
+/// impl Tool for Loads {
+///     type Thread = ();
+///     fn instrument(&self, superblock: &Superblock<Self>) {
+///         for instruction in superblock.instructions() {
+///             let operands = instruction.memory_operands().iter();
+///             for read in operands.filter(|it| it.kind == AccessKind::Read) {
+///                 if let (Some(address), Some(value)) = (effective_address(read), memory_value(read)) {
+///                     instruction.before().append(self.log, (address, value));
+///                 }
+///             }
+///         }
+///     }
+/// }
+/// ```
+///
+/// What is stored is known at [`after`](crate::Instruction::after), for operands of
+/// [`AccessKind::Write`](crate::AccessKind), and at [`taken`](crate::Instruction::taken) for the return
+/// address that a call leaves on the stack.
+/// (Behind an instruction that changes a register of which the address is made, as `push` does,
+/// [`effective_address`] is not where the operand is. Its value is the operand's nevertheless.)
+///
+/// The value is read once more beside the instruction: another thread may have stored another one
+/// between the two. If an instruction faults because its operand is not there, no call is made that
+/// wants the value, and the program gets the same signal. If another thread has taken memory away
+/// that was just written, the value is 0.
+///
+/// # Panics
+/// Where it is inserted: if it is an operand of another instruction, or not known at that place.
+#[must_use]
+pub fn memory_value(operand: &MemoryOperand) -> Option<MemoryValue> {
+    let is_word = matches!(operand.size, 1 | 2 | 4 | 8);
+    (operand.shape == Shape::Plain && is_word).then_some(MemoryValue(*operand))
+}
+
+word_argument!(MemoryValue => u64, |this, instruction| {
+    let operands = instruction.memory_operands();
+    let number = operands.iter().position(|it| *it == this.0);
+    let number = number.filter(|&number| number < instrument::MOST_MEMORY_VALUES);
+    let number = number.unwrap_or_else(|| {
+        panic!(
+            "`{}` has no such operand among its first {}",
+            instruction.disassembly(),
+            instrument::MOST_MEMORY_VALUES
+        )
+    });
+    instrument::Argument::MemoryValue(number as u8)
+});
+
 /// How many bytes are accessed. See [`access_size`].
 #[derive(Debug, Clone, Copy)]
 pub struct AccessSize(MemoryOperand);

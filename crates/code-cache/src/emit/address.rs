@@ -100,6 +100,16 @@ impl Emitter {
         self.on_address(rex, &[opcode], register, address);
     }
 
+    /// `mov` or `movzx register, [address]`, `size` bytes (1, 2, 4 or 8), zero-extended.
+    pub fn load_extended_at(&mut self, register: Gpr, address: Address, size: u8) {
+        match size {
+            1 => self.on_address(0x40, &[0x0f, 0xb6], register, address),
+            2 => self.on_address(0x40, &[0x0f, 0xb7], register, address),
+            4 => self.on_address(0x40, &[0x8b], register, address),
+            _ => self.on_address(0x48, &[0x8b], register, address),
+        }
+    }
+
     /// `mov [address], register`, its lowest `size` bytes (1, 2, 4 or 8).
     pub fn store_at(&mut self, address: Address, register: Gpr, size: u8) {
         let (rex, opcode) = self.begin_sized(0x88, size);

@@ -16,6 +16,7 @@ use super::context::Context;
 use super::deliver;
 use super::leaving::{leave, save_program, save_raw};
 use super::single_steps::{is_step, leave_or_step, trapped};
+use super::updated_operand;
 use crate::client::ClientFault;
 use crate::code_pages::{self, Write};
 use crate::process::Process;
@@ -24,6 +25,9 @@ use crate::signals::{STOP, SYNCHRONOUS, bit, code, passed_on};
 use crate::thread::{PendingSignal, Refused, Thread};
 
 const SEGV_MAPERR: u64 = 1;
+const PAGE_FAULT: u64 = 14;
+/// In the error code of a page fault: it was a write.
+const BY_WRITE: u64 = 2;
 const ALIGNMENT_CHECK: i64 = 17;
 const ALIGNMENT_FLAG: i64 = 1 << 18;
 
@@ -159,6 +163,7 @@ fn thread_in_cache<'thread>(pc: u64) -> Option<&'thread mut Thread> {
 /// | an indirect branch that the branch table does not know? | the miss gate |
 /// | outside the cache? | a guarded access fails; else the engine itself has failed |
 /// | the guard page of a full buffer? | the thread leaves, and comes back |
+/// | a look of a client's at memory that is gone? | it sees nothing |
 /// | a tool's code? | the tool has failed |
 /// | none of these | the program's own fault |
 fn synchronous(
@@ -263,6 +268,10 @@ fn synchronous(
         leave(thread, &process.gates, Reason::BUFFER_FULL, context);
         return;
     }
+    if is_memory_fault && let Some(behind) = process.clients.passes_over(at) {
+        context.set_pc(behind.get());
+        return;
+    }
     if crate::own_failures::is_tools(pc, context.general(RSP)) {
         if !reads_time(signal, context) {
             crate::own_failures::fault(signal, pc, context.general(RSP), info[2]);
@@ -328,8 +337,12 @@ fn program_fault(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &m
         info[1] = info[1] & !u64::from(u32::MAX) | SEGV_MAPERR;
     }
     let registers = &context.registers;
-    let fault = [libc::REG_ERR, libc::REG_TRAPNO, libc::REG_CR2]
+    let mut fault = [libc::REG_ERR, libc::REG_TRAPNO, libc::REG_CR2]
         .map(|index| registers[index as usize] as u64);
+    if fault[1] == PAGE_FAULT && fault[0] & BY_WRITE == 0 && updated_operand::is_at(position.pc) {
+        // What a client has inserted has looked at the operand before the instruction did.
+        fault[0] |= BY_WRITE;
+    }
     let fault = PendingSignal {
         number: signal,
         info,

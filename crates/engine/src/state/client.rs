@@ -334,6 +334,12 @@ pub trait Client: Send + Sync {
         None
     }
 
+    /// In the handler of a signal: where the client's code goes on that has looked there at memory
+    /// which is gone.
+    fn passes_over(&self, _at: CacheAddress) -> Option<CacheAddress> {
+        None
+    }
+
     /// In the handler of a signal: the thread, which is in a function of the client's, is asked to
     /// keep where that is.
     fn tell_place(&self) {}

@@ -12,7 +12,7 @@ use unspool_code_cache::gates::CallSlots;
 use unspool_code_cache::slots::offset;
 use unspool_instructions::decode::Kind;
 
-use super::{Translation, calls};
+use super::{Translation, calls, memory_values};
 use crate::buffers;
 use crate::slots::{Part, offset as tool_offset};
 use crate::{Action, Argument, BufferId, Field, MOST_BUFFERS};
@@ -147,6 +147,9 @@ fn store(walk: &mut Walk, item: &Item, entry: BufferEntry, field: &Field) {
         },
         Argument::Address(operand) => entry.store_address(code, at, operand, size),
         Argument::ThreadNumber => entry.store_slot(code, at, tool_offset::THREAD_NUMBER, size),
+        Argument::MemoryValue(operand) => {
+            entry.store_slot(code, at, memory_values::slot(*operand), size);
+        }
         Argument::TimeStamp => entry.store_slot(code, at, tool_offset::TIME_STAMP, size),
         Argument::Changeable(_)
         | Argument::Vector(_)

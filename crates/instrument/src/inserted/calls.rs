@@ -85,6 +85,8 @@ pub(super) fn size(parts: &Parts, action: &Action) -> usize {
     const TEST: usize = 100;
     /// Saving and restoring one.
     const REGISTER: usize = 22;
+    /// Its address, too, where that has to be kept.
+    const MEMORY_VALUE: usize = 400;
     /// Giving back what is borrowed, and borrowing it again.
     const BORROWED: usize = 250;
     let call = |call: &crate::AnalysisCall| {
@@ -99,7 +101,8 @@ pub(super) fn size(parts: &Parts, action: &Action) -> usize {
         };
         CALL + BORROWED + kept + call.arguments.len() * ARGUMENT
     };
-    match action {
+    let values = action.memory_values().count_ones() as usize * MEMORY_VALUE;
+    let own = match action {
         Action::Count { .. } => ADDITION,
         Action::Call(it) => call(it),
         Action::CallIf { test, then } => call(test) + call(then),
@@ -117,7 +120,8 @@ pub(super) fn size(parts: &Parts, action: &Action) -> usize {
         }
         Action::AppendEach(_) => 2 * CALL,
         Action::Replace(_) => 0,
-    }
+    };
+    own + values
 }
 
 /// Emits the calls among some actions. Flags that are live stay what they are.

@@ -69,6 +69,11 @@ impl Clients {
         self.iter().find_map(|client| client.slow_part(at))
     }
 
+    /// See [`Client::passes_over`].
+    pub(crate) fn passes_over(&self, at: CacheAddress) -> Option<CacheAddress> {
+        self.iter().find_map(|client| client.passes_over(at))
+    }
+
     /// See [`Client::leaves_between_rounds`].
     pub(crate) fn leaves_between_rounds(&self, at: CacheAddress, position: &Position) -> Rounds {
         let answers = self

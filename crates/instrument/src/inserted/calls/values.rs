@@ -4,6 +4,7 @@ use unspool_code_cache::emit::{Emitter, Gpr, gpr};
 use unspool_code_cache::gates::CallSlots;
 use unspool_instructions::decode::Kind;
 
+use crate::inserted::memory_values;
 use crate::slots::offset as tool_offset;
 use crate::{Argument, REGISTER_ARGUMENTS};
 use unspool_engine::translate::operand_address::load_address;
@@ -74,14 +75,10 @@ pub(in crate::inserted) fn reads(argument: &Argument) -> u16 {
         Argument::Constant(_) | Argument::Context(_) | Argument::Target => 0,
         Argument::Activation(_) | Argument::LowHalf(_) => 0,
         Argument::ElementAddress | Argument::ElementSize => 0,
-        Argument::ThreadNumber | Argument::TimeStamp => 0,
+        Argument::ThreadNumber | Argument::TimeStamp | Argument::MemoryValue(_) => 0,
         Argument::Taken | Argument::Condition(_) | Argument::Vector(_) => 0,
         Argument::Register(number) | Argument::Changeable(number) => 1 << number,
-        Argument::Address(operand) => [operand.base, operand.index]
-            .into_iter()
-            .map(|register| register.full_register())
-            .filter(|register| register.is_gpr64())
-            .fold(0, |mask, register| mask | 1 << register.number()),
+        Argument::Address(operand) => memory_values::reads(operand),
     }
 }
 
@@ -134,6 +131,12 @@ pub(super) fn store(
             code.store_slot(at, scratch);
             registers.taken |= 1 << scratch;
         }
+        Argument::MemoryValue(operand) => {
+            let scratch = registers.scratch(0);
+            code.load_slot(scratch, memory_values::slot(*operand));
+            code.store_slot(at, scratch);
+            registers.taken |= 1 << scratch;
+        }
         Argument::ThreadNumber | Argument::TimeStamp => {
             code.store_slot_imm32(at, 0);
             code.store_slot_imm32(at + 4, 0);
@@ -163,6 +166,7 @@ pub(super) fn load(
         Argument::Register(from) if *from == to => {}
         Argument::Register(from) => code.copy(to, *from),
         Argument::Address(operand) => load_address(code, to, operand),
+        Argument::MemoryValue(operand) => code.load_slot(to, memory_values::slot(*operand)),
         Argument::Activation(displacement) => load_of_activation(code, to, *displacement),
         Argument::LowHalf(number) => {
             // movq to, xmm
