@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspool_tool::{
-    Controlled, Controller, Counter, Image, ImageKind, RegionChange, RegionProgress, Superblock,
-    ThreadInfo, Tool, Trigger, Version, arguments, say,
+    Annotation, Controlled, Controller, Counter, Image, ImageKind, RegionChange, RegionProgress,
+    Superblock, ThreadInfo, Tool, Trigger, Version, arguments, say,
 };
 
 use unspool_tool::lock::Mutex;
@@ -33,6 +33,17 @@ pub(crate) struct Told {
     wrong: u64,
 }
 
+/// The calling thread says this.
+fn marked(said: Annotation) -> Trigger {
+    Trigger::annotation(said)
+}
+
+/// It names itself with this number.
+fn registered(number: i64) -> Trigger {
+    let name = "phase".to_owned();
+    Trigger::annotation(Annotation::Thread { number, name })
+}
+
 impl Regions {
     pub(crate) fn new() -> Regions {
         let word = |number: usize| arguments().get(number)?.to_str();
@@ -47,6 +58,15 @@ impl Regions {
                 let address = address.expect("an address, in hexadecimal digits");
                 Controller::of_threads(Trigger::address(address), exit)
             }
+            "marked" => Controller::of_threads(
+                marked(Annotation::RegionStart),
+                marked(Annotation::RegionEnd),
+            ),
+            "marked-twice" => Controller::of_threads(
+                marked(Annotation::RegionStart).nth(2),
+                marked(Annotation::RegionEnd),
+            ),
+            "registered" => Controller::of_process(registered(1), registered(2)),
             "together" => {
                 Controller::of_process(Trigger::entry("begin_all"), Trigger::entry("end_all"))
             }
@@ -113,6 +133,10 @@ impl Tool for Regions {
                 _ => {}
             }
         }
+    }
+
+    fn annotation(&self, told: &mut Told, said: &Annotation) {
+        self.controller.annotation(self, told, said);
     }
 
     fn thread_end(&self, _: &ThreadInfo, told: Told) {

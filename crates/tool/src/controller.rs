@@ -8,13 +8,13 @@
 mod progress;
 mod trigger;
 
-use unspool_instrument::{Switch, Version};
+use unspool_instrument::{Annotation, Switch, Version};
 use unspool_kernel::lock::Mutex;
 
 use self::progress::Progress;
 pub use self::progress::RegionChange;
-use self::trigger::Sides;
 pub use self::trigger::Trigger;
+use self::trigger::{Event, Sides};
 use crate::argument::Constant;
 use crate::code::Superblock;
 use crate::image::Image;
@@ -76,7 +76,8 @@ pub trait Controlled: Tool {
     fn progress(state: &mut Self::Thread) -> &mut RegionProgress;
 
     /// A region has begun. The thread that has brought it about executes the other version from the
-    /// next superblock on: behind a routine's entry or exit, from the next instruction on.
+    /// next superblock on: behind a routine's entry or exit, or an annotation, from the next instruction
+    /// on.
     fn region_begins(&self, state: &mut Self::Thread, change: &RegionChange) {
         let _ = (state, change);
     }
@@ -145,6 +146,14 @@ impl Controller {
         let (begin, end) = (&self.begin, &self.end);
         for (place, sides) in trigger::places(begin, end) {
             place.hook(image, sides);
+        }
+    }
+
+    /// To be called for what threads say in [`Tool::annotation`], if that bounds regions.
+    pub fn annotation<T: Controlled>(&self, tool: &T, state: &mut T::Thread, said: &Annotation) {
+        let event = Event::Annotation(said.clone());
+        if let Some(sides) = Sides::of_event(&event, [&self.begin, &self.end]) {
+            self.passes(tool, state, sides);
         }
     }
 

@@ -1,6 +1,6 @@
 // Threads call two functions whose instructions are known, in three phases, while a timer's signals
-// interrupt them. The second phase is marked, by two functions of the first thread's and by each
-// thread itself.
+// interrupt them. The second phase is marked, by two functions of the first thread's, by what that
+// registers itself as, and by each thread itself.
 // flags: -O2 -pthread
 // variants: static
 #include <pthread.h>
@@ -70,8 +70,10 @@ int main(void) {
     for (int i = 0; i < THREADS; i++) EXPECT(pthread_create(&threads[i], NULL, work, NULL) == 0);
     for (int phase = 0; phase < PHASES; phase++) {
         if (phase == 1) begin_all();
+        if (phase == 1) unspool_register_thread(1, "phase");
         pthread_barrier_wait(&barrier);
         pthread_barrier_wait(&barrier);
+        if (phase == 1) unspool_register_thread(2, "phase");
         if (phase == 1) end_all();
     }
     for (int i = 0; i < THREADS; i++) EXPECT(pthread_join(threads[i], NULL) == 0);

@@ -60,6 +60,18 @@ fn regions_of_all_threads_are_bounded_by_one() {
 }
 
 #[test]
+fn regions_are_bounded_by_what_the_program_says() {
+    let (phase, all) = (STEPS / 3, STEPS);
+    for _ in 0..10 {
+        tells(&["marked"], &of_threads([phase, phase, all - phase], 1));
+        // Nobody says it twice.
+        tells(&["marked-twice"], &of_threads([0, 0, all], 0));
+        let inside = phase * LENGTH * THREADS;
+        tells(&["registered"], &line([inside, inside, 2 * inside, 1, 1]));
+    }
+}
+
+#[test]
 fn regions_are_bounded_by_an_instruction() {
     let Some((_, program)) = build("functions/regions") else {
         return;

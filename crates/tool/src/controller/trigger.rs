@@ -1,5 +1,6 @@
 //! What bounds regions.
 
+use unspool_instrument::Annotation;
 use unspool_instrument::images::ImageKind;
 
 use super::{Controlled, argument, passed};
@@ -18,6 +19,8 @@ pub struct Trigger {
 pub(super) enum Event {
     /// Control passes a place.
     Place(Place),
+    /// The program says something of itself.
+    Annotation(Annotation),
 }
 
 /// A place that threads pass.
@@ -53,6 +56,22 @@ impl Trigger {
         Trigger::of(Event::Place(Place::Address(address)))
     }
 
+    /// The program says this by the functions that programs may include for that (`unspool.h`, or the
+    /// crate `unspool-annotate`), such as [`Annotation::RegionStart`]: before the instruction behind.
+    ///
+    /// ```
+    /// use unspool_tool::{Annotation, Controller, Trigger};
+    ///
+    /// let as_the_program_says = Controller::of_process(
+    ///     Trigger::annotation(Annotation::RegionStart),
+    ///     Trigger::annotation(Annotation::RegionEnd),
+    /// );
+    /// ```
+    #[must_use]
+    pub fn annotation(said: Annotation) -> Trigger {
+        Trigger::of(Event::Annotation(said))
+    }
+
     fn of(event: Event) -> Trigger {
         Trigger { event, count: 1 }
     }
@@ -78,6 +97,16 @@ impl Sides {
     pub(super) const BEGIN: Sides = Sides(1);
     pub(super) const END: Sides = Sides(2);
 
+    /// Those on which there is what bounds regions this way.
+    pub(super) fn of_event(event: &Event, [begin, end]: [&Trigger; 2]) -> Option<Sides> {
+        match [begin, end].map(|trigger| trigger.event == *event) {
+            [true, true] => Some(Sides::BEGIN.and(Sides::END)),
+            [true, false] => Some(Sides::BEGIN),
+            [false, true] => Some(Sides::END),
+            [false, false] => None,
+        }
+    }
+
     pub(super) fn and(self, other: Sides) -> Sides {
         Sides(self.0 | other.0)
     }
@@ -98,12 +127,16 @@ impl Sides {
 
 /// The places that bound regions, each once, and on which sides.
 pub(super) fn places<'a>(begin: &'a Trigger, end: &'a Trigger) -> Vec<(&'a Place, Sides)> {
-    let Event::Place(begin) = &begin.event;
-    let Event::Place(end) = &end.event;
-    if begin == end {
-        return vec![(begin, Sides::BEGIN.and(Sides::END))];
+    let mut places = Vec::new();
+    for trigger in [begin, end] {
+        let sides = Sides::of_event(&trigger.event, [begin, end]);
+        if let (Event::Place(place), Some(sides)) = (&trigger.event, sides)
+            && !places.contains(&(place, sides))
+        {
+            places.push((place, sides));
+        }
     }
-    vec![(begin, Sides::BEGIN), (end, Sides::END)]
+    places
 }
 
 impl Place {
