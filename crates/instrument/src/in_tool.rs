@@ -23,6 +23,7 @@ pub(crate) fn state(thread: &Thread) -> *mut () {
 
 /// What [`Instrumentation::thread_starts`](super::Instrumentation::thread_starts) returned for the calling thread.
 #[must_use]
+#[inline]
 pub fn thread_state() -> *mut () {
     CallSlots::of(slots()).tool_state.get() as *mut ()
 }

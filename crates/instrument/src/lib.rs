@@ -12,6 +12,7 @@ mod action;
 mod annotation;
 mod blocked;
 mod buffers;
+mod call_forms;
 mod call_path;
 mod client;
 mod compiled;
@@ -54,6 +55,7 @@ pub use action::{
 };
 pub use annotation::Annotation;
 pub use buffers::{BufferId, BufferKind, Deliver};
+pub use call_forms::{CallForms, call_forms, call_forms_are_noted, name_function, note_call_forms};
 pub(crate) use compiled::{Body, BodyInstruction, Compiled, Renaming};
 
 pub use context::Context;

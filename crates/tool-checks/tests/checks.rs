@@ -8,6 +8,8 @@ use std::time::Duration;
 mod changed;
 #[path = "checks/each_access.rs"]
 mod each_access;
+#[path = "checks/inlining.rs"]
+mod inlining;
 #[path = "checks/memory_values.rs"]
 mod memory_values;
 #[path = "checks/raised.rs"]

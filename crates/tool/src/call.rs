@@ -22,7 +22,7 @@ where
     F: Analysis<T, T::Thread, A::Values, R>,
 {
     const { assert_captures_nothing::<F>() }
-    enter::<T, F, A, R>
+    named::<F>(enter::<T, F, A, R>)
 }
 
 /// The same for a function that is called when a countdown has ended, which begins anew.
@@ -33,7 +33,7 @@ where
     F: Analysis<T, T::Thread, A::Values>,
 {
     const { assert_captures_nothing::<F>() }
-    enter_sampled::<T, F, A>
+    named::<F>(enter_sampled::<T, F, A>)
 }
 
 /// The function that the engine calls at a moment that is not in inserted code.
@@ -57,7 +57,13 @@ where
     F: Analysis<T, T::Thread, A::Values>,
 {
     const { assert_captures_nothing::<F>() }
-    enter_routine_inserted::<T, F, A, M>
+    named::<F>(enter_routine_inserted::<T, F, A, M>)
+}
+
+/// The same function, of which it can be asked by a name how it is called.
+fn named<F>(function: instrument::AnalysisFunction) -> instrument::AnalysisFunction {
+    instrument::name_function(function, std::any::type_name::<F>());
+    function
 }
 
 pub(crate) const fn assert_captures_nothing<F>() {

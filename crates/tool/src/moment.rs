@@ -121,7 +121,8 @@ impl Moment for AfterSystemCall {
     }
 }
 
-/// An argument's word that is not in a register.
+/// An argument's word that is not in a register. (A function that calls this is not short any more.)
+#[inline]
 pub(crate) fn word_in_memory(number: usize) -> u64 {
     // SAFETY: the words are this thread's, and only inserted code writes them.
     unsafe { instrument::argument_word(number).read() }

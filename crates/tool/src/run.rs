@@ -8,8 +8,8 @@ use std::sync::{Arc, OnceLock};
 
 use unspool_engine::{Continuation, NewClient, Plan, Program, StartError};
 use unspool_instrument::{
-    self as instrument, Annotation, Instrumentation, MappingChange, Signal, Synchronisation,
-    SystemCall, ThreadInfo,
+    self as instrument, Annotation, CallForms, Instrumentation, MappingChange, Signal,
+    Synchronisation, SystemCall, ThreadInfo,
 };
 
 use crate::code::Superblock;
@@ -89,8 +89,8 @@ pub fn arguments() -> &'static [OsString] {
     OWN_ARGUMENTS.get_or_init(|| {
         let words: Vec<_> = std::env::args_os().collect();
         match unspool_engine::continuation(&words) {
-            Some(continuation) => continuation.plan.own_arguments,
-            None => without_gdb(split(&words).0).0,
+            Some(continuation) => without_questions(continuation.plan.own_arguments),
+            None => without_questions(without_gdb(split(&words).0).0),
         }
     })
 }
@@ -122,6 +122,40 @@ fn without_gdb(own: &[OsString]) -> (Vec<OsString>, Option<OsString>) {
     (own, address)
 }
 
+/// What has a tool say how its functions are called.
+const INLINING: &str = "--inlining";
+
+/// Without what is asked of us.
+fn without_questions(mut own: Vec<OsString>) -> Vec<OsString> {
+    own.retain(|word| word != INLINING);
+    own
+}
+
+/// Has it noted how functions are called, if that is asked.
+fn note_questions(own: &[OsString]) {
+    if own.iter().any(|word| word == INLINING) {
+        instrument::note_call_forms();
+    }
+}
+
+/// Says how the functions of the tool are called, if that was asked.
+fn tell_call_forms() {
+    if !instrument::call_forms_are_noted() {
+        return;
+    }
+    for (name, forms) in instrument::call_forms() {
+        let CallForms {
+            inlined,
+            copied,
+            called,
+            gated,
+        } = forms;
+        say(&format!(
+            "inlining: {name}: inlined at {inlined} places, copied to {copied}, called at {called}, by the gate at {gated}"
+        ));
+    }
+}
+
 /// Runs the program that the command line names behind `--` under the tool. The process ends
 /// as the program ends.
 ///
@@ -129,6 +163,11 @@ fn without_gdb(own: &[OsString]) -> (Vec<OsString>, Option<OsString>) {
 /// waits for gdb before its first instruction: `:PORT` on this machine's loopback interface (`:0`
 /// picks one that is free), or the path of a Unix socket, with a slash. Commands of the tool's own
 /// ([`Tool::monitor`]) and [`stop`] are for who debugs so.
+///
+/// With `--inlining`, likewise, each process tells at its end how the tool's functions are called: at
+/// how many places each is *inlined*, with registers that are borrowed for it; *copied*, with its own
+/// registers, which are kept; *called*, where only what it may change is kept; or called *by the gate*,
+/// which keeps everything.
 ///
 /// To be called first thing, as long as there is a single thread. If the program was not
 /// found, the process ends with a message and status 127; 126 if it cannot be run, 125 if
@@ -149,6 +188,7 @@ pub fn run(tool: impl Tool) -> ! {
 
 fn start(words: &[OsString]) -> Result<std::convert::Infallible, Failure> {
     if let Some(Continuation { plan, program, .. }) = unspool_engine::continuation(words) {
+        note_questions(&plan.own_arguments);
         return unspool_engine::run(plan, &program, clients()).map_err(Failure::Engine);
     }
     let (own, program) = split(words);
@@ -164,6 +204,7 @@ fn start(words: &[OsString]) -> Result<std::convert::Infallible, Failure> {
         environment: unspool_engine::environment(),
     };
     let (own, address) = without_gdb(own);
+    note_questions(&own);
     if let Some(address) = address {
         let address = address
             .to_string_lossy()
@@ -348,6 +389,7 @@ impl<T: Tool> Instrumentation for Adapter<T> {
 
     fn ends(&self) {
         self.tool.end();
+        tell_call_forms();
         // Nothing is written at the end of the process any more; nobody can be told if it fails.
         let _ = std::io::stdout().flush();
     }

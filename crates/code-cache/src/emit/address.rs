@@ -22,6 +22,11 @@ impl Emitter {
         self.on_address(0x48, &[0x8d], to, address);
     }
 
+    /// `mov to, [address]`
+    pub fn load_from(&mut self, to: Gpr, address: Address) {
+        self.on_address(0x48, &[0x8b], to, address);
+    }
+
     /// An instruction on `[address]`: REX, to which registers are added, opcode, and the other
     /// operand or what extends the opcode.
     pub(crate) fn on_address(&mut self, rex: u8, opcode: &[u8], register: Gpr, address: Address) {

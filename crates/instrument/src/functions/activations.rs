@@ -309,6 +309,15 @@ impl Activations {
     }
 }
 
+/// Copies words one by one. Inserted code and wrappers store them so, and the processor makes a wider
+/// load wait until they are in memory; and vector registers that are not used need not be kept.
+fn copy_words<const COUNT: usize>(from: &[u64; COUNT], to: &mut [u64; COUNT]) {
+    for (from, to) in from.iter().zip(to) {
+        // SAFETY: both are references. It is volatile so that compilers do not join neighbours.
+        unsafe { std::ptr::from_mut(to).write_volatile(std::ptr::from_ref(from).read_volatile()) };
+    }
+}
+
 /// The function has been entered, inserted code has noted its activation, and its wrapper begins.
 pub(crate) extern "C" fn began(_: *const (), _: *mut (), _: u64, _: u64, _: u64, _: u64) -> u64 {
     let exchange = exchange();
@@ -321,22 +330,23 @@ pub(crate) extern "C" fn began(_: *const (), _: *mut (), _: u64, _: u64, _: u64,
         unreachable!("inserted code asks for a function that has a wrapper, where one is kept");
     };
     let registers = wrapper.registers();
-    registers.integers = exchange.integers;
+    copy_words(&exchange.integers, &mut registers.integers);
     if activation.hooks.has_floats {
-        registers.floats = exchange.floats;
+        copy_words(&exchange.floats, &mut registers.floats);
     }
     registers.stack_pointer = activation.stack_pointer;
     registers.return_address = activation.return_address;
     let step = wrapper.begin(function);
     let registers = wrapper.registers();
-    exchange.integers = registers.integers;
+    copy_words(&registers.integers, &mut exchange.integers);
     if activation.hooks.has_floats {
-        exchange.floats = registers.floats;
+        copy_words(&registers.floats, &mut exchange.floats);
     }
     exchange.verdict = 0;
     if step == WrapperStep::Return {
         exchange.result = registers.result;
         exchange.floats[0] = registers.float_result;
+        exchange.stack = activation.stack_pointer;
         exchange.verdict = RETURN;
         list.set(std::ptr::from_mut(activation) as u64);
         wrapper.keep();
@@ -365,8 +375,8 @@ pub(crate) extern "C" fn went_on(_: *const (), _: *mut (), _: u64, _: u64, _: u6
     exchange.result = registers.result;
     exchange.floats[0] = registers.float_result;
     if step == WrapperStep::Original {
-        exchange.integers = registers.integers;
-        exchange.floats = registers.floats;
+        copy_words(&registers.integers, &mut exchange.integers);
+        copy_words(&registers.floats, &mut exchange.floats);
         exchange.stack = activation.stack_pointer;
         exchange.subject = activation.hooks.address;
         exchange.verdict = CALL_AGAIN;

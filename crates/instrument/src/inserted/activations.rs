@@ -6,18 +6,13 @@
 //! address that has not been hooked.
 
 use unspool_code_cache::address::CacheAddress;
-use unspool_code_cache::emit::{Emitter, gpr};
-use unspool_code_cache::gates::CallSlots;
-use unspool_code_cache::slots::offset;
+use unspool_code_cache::emit::{Address, Emitter, Gpr, gpr};
 
 use super::Translation;
 use crate::functions::{ArgumentRegister, Hooks, PUSHED, list, returns};
 use crate::slots::offset as tool_offset;
-use unspool_engine::translate::insertion::borrowed::REGISTER_SPILLS;
-
-/// Nothing is borrowed here.
-const FIRST_SPILL: u8 = REGISTER_SPILLS[0];
-const SECOND_SPILL: u8 = REGISTER_SPILLS[1];
+use unspool_engine::translate::insertion::borrowed::Borrowed;
+use unspool_engine::translate::walk::Walk;
 
 /// Conditions, as opcodes have them.
 const BELOW: u8 = 2;
@@ -41,74 +36,77 @@ pub(super) enum Found {
     Call(&'static Hooks),
 }
 
-/// Emits the addition of an activation. Returns the jumps to where the engine has to be asked:
-/// registers are to be given back there by [`restore`]. `kept`: the registers of arguments that
-/// are kept.
+/// Emits the addition of an activation, with registers that are borrowed beside those of a mask, as
+/// the flags are. Returns the jumps to where the engine has to be asked: what is borrowed then is so
+/// there, too. `kept`: the registers of arguments that are kept.
 pub(super) fn enter(
-    code: &mut Emitter,
+    walk: &mut Walk,
     hooks: &Hooks,
     kept: &[ArgumentRegister],
+    avoided: u16,
     flags_live: bool,
 ) -> Jumps {
     let mut unusual = Vec::new();
-    spill(code, flags_live);
+    let general = kept.iter().filter_map(|register| match register {
+        ArgumentRegister::General(register) => Some(1 << register),
+        ArgumentRegister::Vector(_) => None,
+    });
+    let avoided = general.fold(avoided, |all, mask| all | mask);
+    let [place, value] = take(walk, avoided, flags_live);
+    let code = &mut walk.builder.code;
     if hooks.wrapper.is_some() {
         code.compare_slot_zero(tool_offset::KEPT_WRAPPERS);
         unusual.push(code.jump_forward_if(EQUAL));
     }
-    code.lea(gpr::RDX, gpr::RSP, 8);
-    compare_slot(code, gpr::RDX, tool_offset::CALLED);
+    code.lea(value, gpr::RSP, 8);
+    compare_slot(code, value, tool_offset::CALLED);
     unusual.push(code.jump_forward_if(NOT_EQUAL));
     compare_slot(code, gpr::RSP, tool_offset::USUAL_STACK);
     unusual.push(code.jump_forward_if(BELOW));
-    code.load_slot(gpr::RCX, tool_offset::ACTIVATIONS);
-    compare_slot(code, gpr::RCX, tool_offset::ACTIVATIONS_LIMIT);
+    code.load_slot(place, tool_offset::ACTIVATIONS);
+    compare_slot(code, place, tool_offset::ACTIVATIONS_LIMIT);
     unusual.push(code.jump_forward_if(NOT_BELOW));
     let above = YOUNGEST + list::offset::STACK_POINTER;
-    code.on_memory(&[0x3b], gpr::RSP, gpr::RCX, above);
+    code.on_memory(&[0x3b], gpr::RSP, place, above);
     unusual.push(code.jump_forward_if(NOT_BELOW));
     // A call has just put it there.
-    code.load(gpr::RDX, gpr::RSP, 0);
-    code.store(gpr::RCX, list::offset::RETURN_ADDRESS, gpr::RDX);
-    code.bytes(&[0x81, 0xe2]); // and edx, imm32
+    code.load(value, gpr::RSP, 0);
+    code.store(place, list::offset::RETURN_ADDRESS, value);
+    code.bytes(&[0x40 | value >> 3, 0x81, 0xe0 | value & 7]); // and value, imm32
     code.imm32(returns::PLACE_BITS);
-    code.load_immediate(gpr::RCX, returns::table());
-    code.bytes(&[0x48, 0x8d, 0x0c, 0xd1]); // lea rcx, [rcx + 8 * rdx]
-    code.load(gpr::RDX, gpr::RSP, 0);
-    code.on_memory(&[0x3b], gpr::RDX, gpr::RCX, 0);
+    code.load_immediate(place, returns::table());
+    let known = Address {
+        base: Some(place),
+        index: Some((value, 8)),
+        displacement: 0,
+    };
+    code.load_from(value, known);
+    code.on_memory(&[0x3b], value, gpr::RSP, 0);
     unusual.push(code.jump_forward_if(NOT_EQUAL));
-    code.load_slot(gpr::RCX, tool_offset::ACTIVATIONS);
-    code.store(gpr::RCX, list::offset::STACK_POINTER, gpr::RSP);
-    code.load_immediate(gpr::RDX, std::ptr::from_ref(hooks) as u64);
-    code.store(gpr::RCX, list::offset::HOOKS, gpr::RDX);
-    code.store_immediate(gpr::RCX, list::offset::WRAPPER, 0);
+    code.load_slot(place, tool_offset::ACTIVATIONS);
+    code.store(place, list::offset::STACK_POINTER, gpr::RSP);
+    code.load_immediate(value, std::ptr::from_ref(hooks) as u64);
+    code.store(place, list::offset::HOOKS, value);
+    code.store_immediate(place, list::offset::WRAPPER, 0);
     for (number, &register) in kept.iter().enumerate() {
-        let place = list::offset::kept(number);
-        let spilled = match register {
-            ArgumentRegister::General(gpr::RCX) => FIRST_SPILL,
-            ArgumentRegister::General(gpr::RDX) => SECOND_SPILL,
-            ArgumentRegister::General(register) => {
-                code.store(gpr::RCX, place, register);
-                continue;
-            }
+        let at = list::offset::kept(number);
+        match register {
+            ArgumentRegister::General(register) => code.store(place, at, register),
             ArgumentRegister::Vector(register) => {
-                code.on_memory(&[0x0f, 0x13], register, gpr::RCX, place); // movlps
-                continue;
+                code.on_memory(&[0x0f, 0x13], register, place, at); // movlps
             }
-        };
-        code.load_slot(gpr::RDX, offset::spill(spilled));
-        code.store(gpr::RCX, place, gpr::RDX);
+        }
     }
-    code.lea(gpr::RCX, gpr::RCX, list::offset::SIZE);
-    code.store_slot(tool_offset::ACTIVATIONS, gpr::RCX);
+    code.lea(place, place, list::offset::SIZE);
+    code.store_slot(tool_offset::ACTIVATIONS, place);
     code.on_slot(&[0x48, 0xc7], 0, tool_offset::CALLED); // mov qword fs:[called], 0
     code.imm32(0);
-    restore(code, flags_live);
     unusual
 }
 
 /// Emits the removal of the activation of one of some functions that return to `pc`. `goes_on`
-/// emits what follows, in each of the cases.
+/// emits what follows, in each of the cases: all program state is in place there, but where a
+/// function has returned, the flags and registers may be borrowed.
 pub(super) fn leave(
     translation: &mut Translation,
     pc: u64,
@@ -116,95 +114,82 @@ pub(super) fn leave(
     flags_live: bool,
     mut goes_on: impl FnMut(&mut Translation, Found),
 ) {
-    let code = &mut translation.walk.builder.code;
     let mut unusual = Vec::new();
-    spill(code, flags_live);
+    let walk = &mut *translation.walk;
+    let [place, value] = take(walk, 0, flags_live);
+    let code = &mut walk.builder.code;
     compare_slot(code, gpr::RSP, tool_offset::USUAL_STACK);
     unusual.push(code.jump_forward_if(BELOW));
-    code.load_slot(gpr::RCX, tool_offset::ACTIVATIONS);
-    code.lea(gpr::RDX, gpr::RSP, -8);
-    let place = list::offset::STACK_POINTER;
-    code.on_memory(&[0x3b], gpr::RDX, gpr::RCX, YOUNGEST + place);
+    code.load_slot(place, tool_offset::ACTIVATIONS);
+    code.lea(value, gpr::RSP, -8);
+    let stack_pointer = list::offset::STACK_POINTER;
+    code.on_memory(&[0x3b], value, place, YOUNGEST + stack_pointer);
     let nothing = code.jump_forward_if(BELOW);
     unusual.push(code.jump_forward_if(NOT_EQUAL));
-    code.on_memory(&[0x3b], gpr::RDX, gpr::RCX, 2 * YOUNGEST + place);
+    code.on_memory(&[0x3b], value, place, 2 * YOUNGEST + stack_pointer);
     unusual.push(code.jump_forward_if(EQUAL));
-    code.load_immediate(gpr::RDX, pc);
+    code.load_immediate(value, pc);
     let address = YOUNGEST + list::offset::RETURN_ADDRESS;
-    code.on_memory(&[0x3b], gpr::RDX, gpr::RCX, address);
+    code.on_memory(&[0x3b], value, place, address);
     unusual.push(code.jump_forward_if(NOT_EQUAL));
+    let borrowed = walk.borrowed;
     let mut over = Vec::new();
     for &hooks in functions {
         let code = &mut translation.walk.builder.code;
-        code.load_immediate(gpr::RDX, std::ptr::from_ref(hooks) as u64);
-        code.on_memory(&[0x3b], gpr::RDX, gpr::RCX, YOUNGEST + list::offset::HOOKS);
+        code.load_immediate(value, std::ptr::from_ref(hooks) as u64);
+        code.on_memory(&[0x3b], value, place, YOUNGEST + list::offset::HOOKS);
         let other = code.jump_forward_if(NOT_EQUAL);
-        code.lea(gpr::RCX, gpr::RCX, YOUNGEST);
-        code.store_slot(tool_offset::ACTIVATIONS, gpr::RCX);
-        restore(code, flags_live);
+        code.lea(place, place, YOUNGEST);
+        code.store_slot(tool_offset::ACTIVATIONS, place);
         goes_on(translation, Found::Call(hooks));
+        translation.walk.give_back_all();
         over.push(translation.walk.builder.code.jump_forward());
-        translation.walk.builder.code.land(other);
+        land_all(translation.walk, vec![other], &borrowed);
     }
-    let code = &mut translation.walk.builder.code;
-    land_all(code, unusual);
-    restore(code, flags_live);
+    land_all(translation.walk, unusual, &borrowed);
+    translation.walk.give_back_all();
     goes_on(translation, Found::Unusual);
-    let code = &mut translation.walk.builder.code;
-    over.push(code.jump_forward());
-    code.land(nothing);
-    restore(code, flags_live);
+    over.push(translation.walk.builder.code.jump_forward());
+    land_all(translation.walk, vec![nothing], &borrowed);
+    translation.walk.give_back_all();
     goes_on(translation, Found::Nothing);
-    land_all(&mut translation.walk.builder.code, over);
+    let code = &mut translation.walk.builder.code;
+    over.into_iter().for_each(|field| code.land(field));
 }
 
 /// Emits a look at whether activations lie below the stack pointer, or where what unwinds the
-/// stack has just pushed something. Returns the jump to where none does, behind which registers
-/// are to be given back.
-pub(super) fn skip_if_none_lost(code: &mut Emitter) -> CacheAddress {
-    spill(code, true);
+/// stack has just pushed something. Returns the jump to where none does, and what is borrowed there.
+pub(super) fn skip_if_none_lost(walk: &mut Walk) -> (CacheAddress, Borrowed) {
+    let [place, value] = take(walk, 0, true);
+    let code = &mut walk.builder.code;
     compare_slot(code, gpr::RSP, tool_offset::USUAL_STACK);
     let unusual = code.jump_forward_if(BELOW);
-    code.load_slot(gpr::RCX, tool_offset::ACTIVATIONS);
-    code.lea(gpr::RDX, gpr::RSP, PUSHED as i32);
-    let place = YOUNGEST + list::offset::STACK_POINTER;
-    code.on_memory(&[0x3b], gpr::RDX, gpr::RCX, place);
+    code.load_slot(place, tool_offset::ACTIVATIONS);
+    code.lea(value, gpr::RSP, PUSHED as i32);
+    let stack_pointer = YOUNGEST + list::offset::STACK_POINTER;
+    code.on_memory(&[0x3b], value, place, stack_pointer);
     let none = code.jump_forward_if(BELOW);
     code.land(unusual);
-    restore(code, true);
-    none
+    let borrowed = walk.borrowed;
+    walk.give_back_all();
+    (none, borrowed)
 }
 
-/// Emits the saving of what the code here uses.
-fn spill(code: &mut Emitter, flags_live: bool) {
-    code.store_slot(offset::spill(FIRST_SPILL), gpr::RCX);
-    code.store_slot(offset::spill(SECOND_SPILL), gpr::RDX);
-    if flags_live {
-        code.store_slot(CallSlots::kept(gpr::RAX), gpr::RAX);
-        code.take_flags();
-        code.store_slot(CallSlots::KEPT_FLAGS, gpr::RAX);
-        code.load_slot(gpr::RAX, CallSlots::kept(gpr::RAX));
-    }
-}
-
-/// Emits its restoring.
-pub(super) fn restore(code: &mut Emitter, flags_live: bool) {
-    if flags_live {
-        code.load_slot(gpr::RAX, CallSlots::KEPT_FLAGS);
-        code.bring_back_flags();
-        code.load_slot(gpr::RAX, CallSlots::kept(gpr::RAX));
-    }
-    code.load_slot(gpr::RCX, offset::spill(FIRST_SPILL));
-    code.load_slot(gpr::RDX, offset::spill(SECOND_SPILL));
+/// Two registers beside those of a mask, and leave to change the flags.
+fn take(walk: &mut Walk, avoided: u16, flags_live: bool) -> [Gpr; 2] {
+    let avoided = avoided | walk.bound();
+    walk.borrowed.take_flags(&mut walk.builder, flags_live);
+    walk.borrowed.take(&mut walk.builder, None, avoided)
 }
 
 /// `cmp register, fs:[slot]`
 fn compare_slot(code: &mut Emitter, register: u8, slot: i32) {
-    code.on_slot(&[0x48, 0x3b], register, slot);
+    code.on_slot(&[0x48 | (register >> 3) << 2, 0x3b], register & 7, slot);
 }
 
-pub(super) fn land_all(code: &mut Emitter, fields: Jumps) {
-    for field in fields {
-        code.land(field);
-    }
+/// Jumps lead here, with what was borrowed where they are.
+pub(super) fn land_all(walk: &mut Walk, fields: Jumps, borrowed: &Borrowed) {
+    let code = &mut walk.builder.code;
+    fields.into_iter().for_each(|field| code.land(field));
+    walk.borrowed = borrowed.begun_here(&walk.builder);
 }

@@ -16,6 +16,7 @@ pub(super) use self::values::reads as registers;
 use self::values::{Registers, numbers};
 use super::Parts;
 use super::Translation;
+use crate::call_forms::{CallForm, note};
 use crate::{Action, Argument, Compiled};
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::cache::Exit;
@@ -32,6 +33,8 @@ pub(crate) struct EmittedCall {
     function: u64,
     tool: u64,
     arguments: Vec<Argument>,
+    /// Registers that need not be kept.
+    exchanged: u16,
     /// What is called only if this call's result says so.
     followed: Option<Box<EmittedCall>>,
 }
@@ -42,6 +45,7 @@ impl EmittedCall {
             function: call.function as usize as u64,
             tool: parts.tool.address() as u64,
             arguments: call.arguments.clone(),
+            exchanged: 0,
             followed: None,
         };
         match action {
@@ -138,20 +142,22 @@ pub(super) fn emit(
     }
 }
 
-/// Emits the call of a function without arguments of which it is known what it changes.
+/// Emits the call of a function without arguments of which it is known what it changes, where flags are
+/// dead, or borrowed. Registers of the mask `exchanged` are not kept: the caller loads them behind it.
 pub(super) fn emit_known(
     translation: &mut Translation,
     item: &Item,
-    function: crate::AnalysisFunction,
-    compiled: &Arc<Compiled>,
+    (function, compiled): (crate::AnalysisFunction, &Arc<Compiled>),
+    exchanged: u16,
 ) {
     let call = EmittedCall {
         function: function as usize as u64,
         tool: 0,
         arguments: Vec::new(),
+        exchanged,
         followed: None,
     };
-    quick::emit(translation, item, &call, compiled, item.flags_live);
+    quick::emit(translation, item, &call, compiled, false);
 }
 
 impl Followed {
@@ -213,6 +219,7 @@ fn emit_call(translation: &mut Translation, item: &Item, call: &EmittedCall, fla
 /// Emits a call by way of a gate, which keeps everything; with the whole state, by way of the gate
 /// out of the cache.
 fn emit_gated(translation: &mut Translation, item: &Item, call: &EmittedCall, with_context: bool) {
+    note(call.function, CallForm::Gated);
     let gate = translation.walk.cache.gates.call;
     let code = &mut translation.walk.builder.code;
     for register in numbers(values::SCRATCHES) {

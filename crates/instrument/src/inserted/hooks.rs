@@ -6,9 +6,11 @@
 //! [`Exchange`](crate::slots::Exchange), calls the engine as a tool's function is called, and
 //! takes over what the engine has changed there. Flags stay as they are.
 
+use std::sync::Arc;
+
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::cache::Exit;
-use unspool_code_cache::emit::{Emitter, TARGET, gpr};
+use unspool_code_cache::emit::{Emitter, Gpr, TARGET, gpr};
 use unspool_code_cache::exit::{ExitKind, Reason};
 use unspool_code_cache::slots::{TARGET_SPILL, offset};
 
@@ -17,7 +19,8 @@ use super::parts::sets_stack_pointer;
 use super::{Translation, calls};
 use crate::functions::{self, Hooks, INTEGERS};
 use crate::slots::offset as tool_offset;
-use crate::{Action, AnalysisCall, AnalysisFunction};
+use crate::{Action, AnalysisCall, AnalysisFunction, Compiled};
+use unspool_engine::translate::insertion::borrowed::Borrowed;
 use unspool_engine::translate::superblock::Item;
 
 /// Emits the hook at a superblock's first instruction, if there is one.
@@ -39,9 +42,7 @@ pub(super) fn emit(translation: &mut Translation, item: &Item) {
                 Found::Call(hooks) if hooks.wrapper.is_some() => {
                     let compiled = translation.parts.functions.wrapper_in_place(hooks);
                     let compiled = compiled.expect("such a function is listed");
-                    ask_at_return_with(translation, item, |translation| {
-                        calls::emit_known(translation, item, functions::went_on, &compiled);
-                    });
+                    resume_wrapper(translation, item, &compiled);
                 }
                 Found::Call(hooks) => {
                     let calls = hooks.exit_in_place().unwrap_or_default();
@@ -56,31 +57,32 @@ pub(super) fn emit(translation: &mut Translation, item: &Item) {
     translation.spill();
 }
 
+/// Emits calls, which find what they borrow shared among them. Behind them all is given back.
 fn call_all(
     translation: &mut Translation,
     item: &Item,
     calls: Vec<AnalysisCall>,
     flags_live: bool,
 ) {
-    let calls: Vec<_> = calls.into_iter().map(Action::Call).collect();
-    calls::emit(translation, item, &calls, flags_live);
+    for call in calls {
+        let action = Action::Call(call);
+        if calls::inlined::is_possible(translation, item, &action) {
+            calls::inlined::emit(translation, item, &action, flags_live);
+        } else {
+            translation.walk.give_back_all();
+            calls::emit(translation, item, &[action], flags_live);
+        }
+    }
+    translation.walk.give_back_all();
 }
 
 fn emit_entry(translation: &mut Translation, item: &Item, hooks: &'static Hooks) {
     let flags_live = item.flags_live;
     if let Some(compiled) = translation.parts.functions.wrapper_in_place(hooks) {
-        let code = &mut translation.walk.builder.code;
-        let unusual = activations::enter(code, hooks, &[], flags_live);
-        ask_at_entry_with(translation, item, hooks, |translation| {
-            calls::emit_known(translation, item, functions::began, &compiled);
-        });
-        let code = &mut translation.walk.builder.code;
-        let over = code.jump_forward();
-        activations::land_all(code, unusual);
-        activations::restore(code, flags_live);
-        ask_at_entry(translation, item, hooks);
-        translation.walk.builder.code.land(over);
-        return;
+        let unusual = activations::enter(translation.walk, hooks, &[], 0, flags_live);
+        let borrowed = translation.walk.borrowed;
+        begin_wrapper(translation, item, hooks, &compiled);
+        return or_ask_at_entry(translation, item, hooks, unusual, &borrowed);
     }
     let Some((calls, kept)) = hooks.entry_in_place().zip(hooks.kept_registers()) else {
         return ask_at_entry(translation, item, hooks);
@@ -88,55 +90,76 @@ fn emit_entry(translation: &mut Translation, item: &Item, hooks: &'static Hooks)
     if !hooks.need_end() {
         return call_all(translation, item, calls, flags_live);
     }
-    let code = &mut translation.walk.builder.code;
-    let unusual = activations::enter(code, hooks, &kept, flags_live);
+    let arguments = calls.iter().flat_map(|call| &call.arguments);
+    let read = arguments.fold(0, |mask, argument| mask | calls::registers(argument));
+    let unusual = activations::enter(translation.walk, hooks, &kept, read, flags_live);
+    let borrowed = translation.walk.borrowed;
     call_all(translation, item, calls, flags_live);
-    let code = &mut translation.walk.builder.code;
-    let over = code.jump_forward();
-    activations::land_all(code, unusual);
-    activations::restore(code, flags_live);
+    or_ask_at_entry(translation, item, hooks, unusual, &borrowed);
+}
+
+/// Emits the call of the engine where jumps lead, with what is borrowed where they are.
+fn or_ask_at_entry(
+    translation: &mut Translation,
+    item: &Item,
+    hooks: &'static Hooks,
+    jumps: activations::Jumps,
+    borrowed: &Borrowed,
+) {
+    let over = translation.walk.builder.code.jump_forward();
+    activations::land_all(translation.walk, jumps, borrowed);
+    translation.walk.give_back_all();
     ask_at_entry(translation, item, hooks);
     translation.walk.builder.code.land(over);
 }
 
 /// Emits the call of the engine where a function is entered.
 fn ask_at_entry(translation: &mut Translation, item: &Item, function: &'static Hooks) {
-    ask_at_entry_with(translation, item, function, |translation| {
-        call(translation, item, functions::entered);
-    });
+    let code = &mut translation.walk.builder.code;
+    store_arguments(code, function);
+    code.store_slot(tool_offset::EXCHANGE_STACK, gpr::RSP);
+    store_subject(code, std::ptr::from_ref(function) as u64);
+    call(translation, item, functions::entered);
+    if function.wrapper.is_some() {
+        return follow_wrapper(translation, item, function);
+    }
+    if function.changes_arguments() {
+        INTEGERS.into_iter().for_each(|register| {
+            load_integer(&mut translation.walk.builder.code, register);
+        });
+    }
 }
 
-/// Emits a call of what finds registers in the exchange and may change them there.
-fn ask_at_entry_with(
+/// Emits the beginning of a wrapper, whose activation has been noted. What is borrowed is given back.
+fn begin_wrapper(
     translation: &mut Translation,
     item: &Item,
     function: &'static Hooks,
-    call: impl FnOnce(&mut Translation),
+    compiled: &Arc<Compiled>,
 ) {
+    translation.walk.give_back(u16::MAX);
+    store_arguments(&mut translation.walk.builder.code, function);
+    let exchanged = INTEGERS
+        .iter()
+        .fold(0, |mask, register| mask | 1 << register);
+    let began = (functions::began as AnalysisFunction, compiled);
+    calls::emit_known(translation, item, began, exchanged);
+    translation.walk.give_back_all();
+    follow_wrapper(translation, item, function);
+}
+
+/// Emits that the program goes on as a wrapper has it that has begun.
+fn follow_wrapper(translation: &mut Translation, item: &Item, function: &'static Hooks) {
     let code = &mut translation.walk.builder.code;
-    for (number, register) in INTEGERS.into_iter().enumerate() {
-        code.store_slot(tool_offset::exchanged_integer(number), register);
-    }
-    code.store_slot(tool_offset::EXCHANGE_STACK, gpr::RSP);
-    if function.has_floats {
-        (0..8).for_each(|number| store_float(code, number));
-    }
-    store_subject(code, std::ptr::from_ref(function) as u64);
-    call(translation);
-    if function.wrapper.is_none() {
-        if function.changes_arguments() {
-            load_integers(&mut translation.walk.builder.code);
-        }
-        return;
-    }
-    let code = &mut translation.walk.builder.code;
+    let others = INTEGERS.into_iter().filter(|&it| it != gpr::RCX);
+    others.for_each(|register| load_integer(code, register));
     code.load_slot(gpr::RCX, tool_offset::EXCHANGE_VERDICT);
     let proceed = jump_if_rcx_zero(code);
     // The wrapper returns at once.
     if translation.walk.binding.is_some() {
         redirect(translation, item);
     } else {
-        code.load_slot(gpr::RCX, tool_offset::exchanged_integer(3));
+        load_integer(code, gpr::RCX);
         code.load_slot(gpr::RAX, tool_offset::EXCHANGE_RESULT);
         if function.has_floats {
             load_float(code, 0);
@@ -149,38 +172,58 @@ fn ask_at_entry_with(
     }
     let code = &mut translation.walk.builder.code;
     code.land(proceed);
-    load_integers(code);
+    load_integer(code, gpr::RCX);
     if function.has_floats {
         (0..8).for_each(|number| load_float(code, number));
     }
 }
 
-/// Emits that integer arguments are as the exchange has them.
-fn load_integers(code: &mut Emitter) {
+/// Emits that the exchange has a function's arguments, as far as they are in registers.
+fn store_arguments(code: &mut Emitter, function: &Hooks) {
     for (number, register) in INTEGERS.into_iter().enumerate() {
-        code.load_slot(register, tool_offset::exchanged_integer(number));
+        code.store_slot(tool_offset::exchanged_integer(number), register);
     }
+    if function.has_floats {
+        (0..8).for_each(|number| store_float(code, number));
+    }
+}
+
+/// Emits that an integer argument is as the exchange has it.
+fn load_integer(code: &mut Emitter, register: Gpr) {
+    let number = INTEGERS.iter().position(|&it| it == register);
+    let number = number.expect("it is the register of an argument");
+    code.load_slot(register, tool_offset::exchanged_integer(number));
 }
 
 /// Emits the call of the engine where functions return.
 fn ask_at_return(translation: &mut Translation, item: &Item) {
-    ask_at_return_with(translation, item, |translation| {
-        call(translation, item, functions::returned);
-    });
+    let code = &mut translation.walk.builder.code;
+    store_results(code);
+    code.store_slot(tool_offset::EXCHANGE_STACK, gpr::RSP);
+    store_subject(code, item.pc);
+    call(translation, item, functions::returned);
+    follow_return(translation, item);
 }
 
-/// Likewise, of what finds registers in the exchange and may change them there.
-fn ask_at_return_with(
-    translation: &mut Translation,
-    item: &Item,
-    call: impl FnOnce(&mut Translation),
-) {
-    let code = &mut translation.walk.builder.code;
+/// Emits that a wrapper goes on whose activation has been taken away. What is borrowed is given back.
+fn resume_wrapper(translation: &mut Translation, item: &Item, compiled: &Arc<Compiled>) {
+    translation.walk.give_back(u16::MAX);
+    store_results(&mut translation.walk.builder.code);
+    let went_on = (functions::went_on as AnalysisFunction, compiled);
+    calls::emit_known(translation, item, went_on, 1 << gpr::RCX);
+    translation.walk.give_back_all();
+    follow_return(translation, item);
+}
+
+/// Emits that the exchange has what a function returns, and what is changed beside that.
+fn store_results(code: &mut Emitter) {
     code.store_slot(tool_offset::exchanged_integer(3), gpr::RCX);
-    code.store_slot(tool_offset::EXCHANGE_STACK, gpr::RSP);
+    code.store_slot(tool_offset::EXCHANGE_RESULT, gpr::RAX);
     store_float(code, 0);
-    store_subject(code, item.pc);
-    call(translation);
+}
+
+/// Emits that the program goes on as the exchange has it.
+fn follow_return(translation: &mut Translation, item: &Item) {
     let code = &mut translation.walk.builder.code;
     code.load_slot(gpr::RCX, tool_offset::EXCHANGE_VERDICT);
     let proceed = jump_if_rcx_zero(code);
@@ -220,15 +263,14 @@ pub(super) fn follow_stack(translation: &mut Translation, item: &Item) {
         return;
     }
     translation.restore();
+    let (none_lost, borrowed) = activations::skip_if_none_lost(translation.walk);
     let code = &mut translation.walk.builder.code;
-    let none_lost = activations::skip_if_none_lost(code);
     code.store_slot(tool_offset::EXCHANGE_STACK, gpr::RSP);
     call(translation, item, functions::stack_moved);
-    let code = &mut translation.walk.builder.code;
-    let over = code.jump_forward();
-    code.land(none_lost);
-    activations::restore(code, true);
-    code.land(over);
+    let over = translation.walk.builder.code.jump_forward();
+    activations::land_all(translation.walk, vec![none_lost], &borrowed);
+    translation.walk.give_back_all();
+    translation.walk.builder.code.land(over);
     translation.spill();
 }
 

@@ -306,7 +306,8 @@ impl Borrowed {
     }
 
     /// The same where a jump from there leads: the program's values are in their slots from here on.
-    pub(super) fn begun_here(&self, builder: &Builder) -> Borrowed {
+    #[must_use]
+    pub fn begun_here(&self, builder: &Builder) -> Borrowed {
         let start = builder.offset();
         let mut here = *self;
         let registers = here.registers.iter_mut().flatten();

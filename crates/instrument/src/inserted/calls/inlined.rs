@@ -18,6 +18,7 @@ use unspool_instructions::decode::Kind;
 
 use super::values::{self, Numbered, Registers, numbers};
 use super::{body_code, quick};
+use crate::call_forms::{CallForm, note};
 use crate::inserted::{Translation, rare_call};
 use crate::{Action, AnalysisCall, Argument, Body, Compiled, Renaming};
 
@@ -89,6 +90,7 @@ pub(in crate::inserted) fn emit(
         Action::Call(call) => {
             let inlining = Inlining::of(translation, item, call, Outcome::Ignored).expect(POSSIBLE);
             let flags_live = flags_live && inlining.body().changes_flags;
+            note(call.function as usize as u64, CallForm::Inlined);
             inlining.emit(translation, item, flags_live);
         }
         Action::CallIf { test, then } => {
@@ -109,6 +111,7 @@ pub(in crate::inserted) fn emit_test(
     flags_live: bool,
 ) -> Option<Jumps> {
     let inlining = Inlining::of(translation, item, test, Outcome::Needed)?;
+    note(test.function as usize as u64, CallForm::Inlined);
     let renaming = inlining.emit(translation, item, flags_live);
     let result = renaming.get(gpr::RAX);
     let code = &mut translation.walk.builder.code;

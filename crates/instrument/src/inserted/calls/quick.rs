@@ -8,6 +8,7 @@ use unspool_code_cache::slots::offset;
 
 use super::values::{self, Registers, numbers};
 use super::{EmittedCall, Followed, body_code};
+use crate::call_forms::{CallForm, note};
 use crate::inserted::Translation;
 use crate::{Argument, Compiled, Renaming};
 use unspool_engine::translate::superblock::Item;
@@ -74,6 +75,7 @@ pub(super) fn emit(
     if !in_memory.is_empty() {
         kept.general |= values::SCRATCHES;
     }
+    kept.general &= !call.exchanged;
 
     let code = &mut translation.walk.builder.code;
     kept.save(code);
@@ -109,12 +111,14 @@ pub(super) fn emit(
     }
     match body {
         Some(body) => {
+            note(call.function, CallForm::Copied);
             let start = code.here();
             body_code::put(code, body, &Renaming::default());
             let end = code.here();
             translation.tool_code.push(start..end);
         }
         None => {
+            note(call.function, CallForm::Called);
             code.load_slot(gpr::RSP, offset::HOST_STACK);
             code.load_immediate(gpr::RAX, call.function);
             code.bytes(&[0xff, 0xd0]); // call rax
