@@ -60,6 +60,26 @@ pub enum Argument {
     /// [`InsertionPoint::Before`], or what it has written, at the others. Up to eight bytes, the rest
     /// zeros.
     MemoryValue(u8),
+    /// The status flags and the direction flag, where they are in RFLAGS, beside others that are
+    /// there. The tool must say that it [`keeps_flags`](super::Instrumentation::keeps_flags).
+    Flags,
+    /// The word on top of the stack; 0 if it is not there.
+    StackTop,
+    /// The low bytes of a vector register: 16, 32 or 64 of them, zeros where the processor has none. Of a
+    /// call they are in the thread's slots (see [`wide_argument`](super::wide_argument)); in an entry
+    /// they are the field.
+    WideVector {
+        /// Its number, 0 to 31.
+        register: u8,
+        /// How many bytes.
+        bytes: u8,
+    },
+    /// A mask register, by its number; 0 if the processor has none.
+    Mask(u8),
+    /// MXCSR.
+    VectorControl,
+    /// The base of the program's segment FS.
+    FsBase,
     /// The address of an access: see [`Action::AppendEach`].
     ElementAddress,
     /// Its bytes, likewise.
@@ -207,6 +227,12 @@ impl Action {
         called.chain(fields).chain(conditional)
     }
 
+    /// Whether flags are found out for it.
+    #[must_use]
+    pub fn wants_flags(&self) -> bool {
+        self.words().any(|word| *word == Argument::Flags)
+    }
+
     /// The operands whose values are found out for it: a bit for each number.
     pub(crate) fn memory_values(&self) -> u8 {
         self.words().fold(0, |mask, word| match word {
@@ -233,7 +259,7 @@ pub struct Field {
     pub value: Argument,
     /// Where it lies in the entry.
     pub offset: u16,
-    /// Its bytes: 1, 2, 4 or 8.
+    /// Its bytes: 1, 2, 4 or 8; those of a [`WideVector`](Argument::WideVector).
     pub size: u8,
 }
 
@@ -317,7 +343,7 @@ impl ConditionalEntry {
     /// it that are found out at the place.
     ///
     /// # Panics
-    /// If there are more than [`MOST_CONDITIONAL_WORDS`].
+    /// If there are more than [`MOST_CONDITIONAL_WORDS`], or one is a whole vector register.
     #[must_use]
     pub fn new(
         buffer: BufferId,
@@ -331,6 +357,9 @@ impl ConditionalEntry {
                 Argument::Constant(value) => Content::Constant(value),
                 Argument::ThreadNumber => Content::ThreadNumber,
                 Argument::TimeStamp => Content::TimeStamp,
+                Argument::WideVector { .. } => panic!(
+                    "a whole vector register cannot be a field of an entry that is appended on a condition"
+                ),
                 value => {
                     words.push(value);
                     Content::Word

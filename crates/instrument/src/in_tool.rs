@@ -39,6 +39,20 @@ pub fn argument_word(number: usize) -> *mut u64 {
     CallSlots::of(slots()).arguments[number].as_ptr()
 }
 
+/// The whole vector register that is an argument of the call that the calling thread is in: the bytes
+/// that were asked for.
+///
+/// # Panics
+/// If a call cannot have so many arguments.
+#[must_use]
+#[inline]
+pub fn wide_argument<const BYTES: usize>(number: usize) -> [u8; BYTES] {
+    const { assert!(BYTES <= 64, "no register has more") }
+    let words = &tool_slots::of(slots()).wide_arguments[number];
+    // SAFETY: the words are this thread's, which is in the call, and as many bytes.
+    unsafe { words.as_ptr().cast::<[u8; BYTES]>().read() }
+}
+
 /// The number of the calling thread of the program: 0 for the first one.
 #[must_use]
 #[inline]

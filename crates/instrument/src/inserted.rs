@@ -15,11 +15,13 @@ mod counts;
 mod ends;
 mod hooks;
 mod memory_values;
+mod observed;
 mod parts;
 mod rare_call;
 mod rarely;
 mod shadows;
 mod watched;
+mod wide_vectors;
 
 use std::ops::{Deref, DerefMut, Range};
 
@@ -439,7 +441,7 @@ impl Translation<'_, '_> {
                 self.advance(pending);
             }
             if !is_call(&alike[0]) {
-                memory_values::load(self, item, &alike[0]);
+                observed::prepare(self, item, &alike[0]);
             }
             match &alike[0] {
                 Action::Count { .. } | Action::Replace(_) => {}
@@ -474,9 +476,9 @@ impl Translation<'_, '_> {
     fn call(&mut self, item: &Item, calls: &[Action], flags_live: bool) {
         let mut left = calls;
         while let Some((first, others)) = left.split_first() {
-            memory_values::load(self, item, first);
+            observed::prepare(self, item, first);
             let is_called = |action: &&Action| !calls::inlined::is_possible(self, item, action);
-            let follows = |action: &&Action| is_called(action) && action.memory_values() == 0;
+            let follows = |action: &&Action| is_called(action) && !observed::are_wanted(action);
             if is_called(&first) {
                 let count = 1 + others.iter().take_while(follows).count();
                 self.call_now(item, &left[..count], flags_live);

@@ -23,6 +23,11 @@ pub trait Instrumentation: Send + Sync {
     /// Whether the tool may have instructions left out. Nobody relies then on flags that such an
     /// instruction would have overwritten.
     fn leaves_out(&self) -> bool;
+    /// Whether the tool looks at flags, also at those that the program overwrites before it reads
+    /// them: nobody else may change them then.
+    fn keeps_flags(&self) -> bool {
+        false
+    }
     /// Code is about to be translated.
     fn instrument(&self, superblock: &Superblock);
     /// The calling thread is about to execute its first instruction. Returns what the tool

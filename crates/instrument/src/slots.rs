@@ -4,6 +4,7 @@ use std::cell::{Cell, UnsafeCell};
 use std::sync::atomic::AtomicU64;
 use unspool_events::ThreadId;
 
+use unspool_code_cache::gates::MOST_ARGUMENTS;
 use unspool_code_cache::slots::{Room, Slots, SlotsPart};
 
 /// The most buffers that a tool can have.
@@ -84,6 +85,16 @@ pub(crate) struct ToolSlots {
     pub(crate) memory_values: [Cell<u64>; MOST_MEMORY_VALUES],
     /// Where operands are that the instruction writes, if it changes what their addresses are made of.
     pub(crate) memory_addresses: [Cell<u64>; MOST_MEMORY_VALUES],
+    /// RFLAGS, where they are wanted now.
+    pub(crate) flags: Cell<u64>,
+    /// The word on top of the stack, likewise; and the stack pointer meanwhile.
+    pub(crate) stack_top: [Cell<u64>; 2],
+    /// MXCSR, likewise.
+    pub(crate) vector_control: Cell<u64>,
+    /// Whole vector registers that are arguments.
+    pub(crate) wide_arguments: [[Cell<u64>; 8]; MOST_ARGUMENTS],
+    /// Mask registers, likewise.
+    pub(crate) masks: [Cell<u64>; 8],
 }
 
 /// Registers at a hook of one of the program's functions: where it is entered, and where it
@@ -138,6 +149,12 @@ pub(crate) mod offset {
 
     pub(crate) const THREAD_NUMBER: i32 = slot(offset_of!(ToolSlots, thread_number));
     pub(crate) const TIME_STAMP: i32 = slot(offset_of!(ToolSlots, time_stamp));
+    pub(crate) const WIDE_ARGUMENTS: i32 = slot(offset_of!(ToolSlots, wide_arguments));
+    pub(crate) const FLAGS: i32 = slot(offset_of!(ToolSlots, flags));
+    pub(crate) const STACK_TOP: i32 = slot(offset_of!(ToolSlots, stack_top));
+    pub(crate) const STACK_POINTER: i32 = STACK_TOP + 8;
+    pub(crate) const VECTOR_CONTROL: i32 = slot(offset_of!(ToolSlots, vector_control));
+    pub(crate) const MASKS: i32 = slot(offset_of!(ToolSlots, masks));
     pub(crate) const MEMORY_VALUES: i32 = slot(offset_of!(ToolSlots, memory_values));
     pub(crate) const MEMORY_ADDRESSES: i32 = slot(offset_of!(ToolSlots, memory_addresses));
     pub(crate) const COUNTDOWNS: i32 = slot(offset_of!(ToolSlots, countdowns));

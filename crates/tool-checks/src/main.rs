@@ -27,6 +27,7 @@ mod regions;
 mod repetitions;
 mod results;
 mod shadows;
+mod state;
 mod synchronised;
 mod told;
 mod versions;
@@ -71,6 +72,7 @@ fn main() {
             Some("u64/1") => run(shadows::Shadows::<u64, 1>::new()),
             _ => run(shadows::Shadows::<u8, 64>::new()),
         },
+        "state" => run(state::State::new()),
         "told" => run(told::Told),
         "versions" => run(versions::Versions::new()),
         "world" => run(world::World),

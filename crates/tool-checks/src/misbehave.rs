@@ -3,7 +3,8 @@
 use std::sync::Mutex;
 
 use unspool_tool::{
-    Address, Buffer, InstructionPointer, Superblock, Tool, branch_taken, say, spawn,
+    AccessKind, Address, Buffer, Flags, InstructionPointer, Superblock, Tool, branch_taken,
+    memory_value, say, spawn,
 };
 
 use crate::asked;
@@ -53,6 +54,28 @@ impl Tool for Misbehave {
     fn instrument(&self, superblock: &Superblock<Self>) {
         if asked("panic-in-instrument") {
             panic!("this instrumentation is wrong");
+        }
+        if asked("flags") {
+            let first = superblock.instructions().next().expect("there is one");
+            first
+                .before()
+                .call(|_: &Misbehave, (): &mut (), _: u64| {}, (Flags,));
+        }
+        for instruction in superblock.instructions() {
+            let mut operands = instruction.memory_operands().iter();
+            let written = operands.find(|it| it.kind == AccessKind::Write);
+            let Some(value) = written.and_then(memory_value) else {
+                continue;
+            };
+            let function = |_: &Misbehave, (): &mut (), _: u64| {};
+            if asked("value-too-early") {
+                instruction.before().call(function, (value,));
+            }
+            let mut others = superblock.instructions();
+            let other = others.find(|it| it.memory_operands().is_empty());
+            if let (true, Some(other)) = (asked("value-of-another"), other) {
+                other.before().call(function, (value,));
+            }
         }
         if asked("no-branch") {
             // Of a branch, asked at an instruction that is none.

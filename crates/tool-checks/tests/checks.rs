@@ -18,6 +18,8 @@ mod raised;
 mod regions;
 #[path = "checks/shadows.rs"]
 mod shadows;
+#[path = "checks/state.rs"]
+mod state;
 #[path = "checks/synchronised.rs"]
 mod synchronised;
 #[path = "checks/told.rs"]
@@ -635,6 +637,18 @@ fn the_tool_is_blamed() {
         (
             "no-branch",
             &["is not a conditional branch", "misbehave.rs:"],
+        ),
+        (
+            "flags",
+            &["must say so: Tool::KEEPS_FLAGS", "misbehave.rs:"],
+        ),
+        (
+            "value-too-early",
+            &["the instruction has written it behind it", "misbehave.rs:"],
+        ),
+        (
+            "value-of-another",
+            &["has no such operand among its first 4", "misbehave.rs:"],
         ),
         (
             "block-at-end",

@@ -70,8 +70,8 @@ impl Word for Address {
 pub trait Argument<M: Moment = AtInstruction> {
     /// The type of the value.
     type Value: 'static;
-    /// Whether the value is the word that inserted code has, or its lowest part: only such
-    /// arguments can be fields of an [`Entry`](crate::Entry).
+    /// Whether the value is the word that inserted code has, its lowest part, or the bytes of a vector
+    /// register: only such arguments can be fields of an [`Entry`](crate::Entry).
     const IS_WORD: bool = true;
     /// What to insert: at an instruction, if the moment is [`AtInstruction`].
     fn source(&self, site: M::Site<'_>) -> M::Source;

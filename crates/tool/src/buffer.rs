@@ -5,7 +5,7 @@ use std::panic::Location;
 
 use unspool_instrument::{Action, Argument, BufferId, BufferKind, Field};
 
-use crate::argument::{Address, Word};
+use crate::argument::Address;
 use crate::call::{assert_captures_nothing, tool_and_state};
 use crate::tool::Tool;
 
@@ -119,6 +119,14 @@ pub(crate) fn fields<E: Entry>(values: Vec<Argument>) -> Vec<Field> {
             !place.is_truth || value.is_truth(),
             "{value:?} may be something else than true and false"
         );
+        let bytes = match value {
+            Argument::WideVector { bytes, .. } => bytes,
+            _ => place.size.min(8),
+        };
+        assert_eq!(
+            bytes, place.size,
+            "{value:?} has another size than its field"
+        );
         Field {
             value,
             offset: place.offset,
@@ -144,7 +152,8 @@ where
     function(tool, state, batch);
 }
 
-/// What can be an entry of a [`Buffer`]: an integer, a `bool` or an [`Address`], a tuple of up
+/// What can be an entry of a [`Buffer`]: an integer, a `bool`, an [`Address`] or the bytes of a vector
+/// register ([`vector_register`](crate::vector_register)), a tuple of up
 /// to six of them, or a struct that [`entry!`](crate::entry) declares.
 ///
 /// # Safety
@@ -182,8 +191,8 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// What can be a field of an entry: its bytes are a word's lowest ones.
-pub trait FieldValue: Word + sealed::Sealed {
+/// What can be a field of an entry: its bytes are a word's lowest ones, or those of a vector register.
+pub trait FieldValue: Copy + 'static + sealed::Sealed {
     /// Whether 0 and 1 are its only values.
     const IS_TRUTH: bool;
 }
@@ -199,6 +208,7 @@ macro_rules! fields {
 }
 
 fields!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize, Address);
+fields!([u8; 16], [u8; 32], [u8; 64]);
 
 impl sealed::Sealed for bool {}
 

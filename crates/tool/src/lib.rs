@@ -59,6 +59,7 @@ mod run;
 mod sampler;
 mod shadow;
 mod source;
+mod state;
 mod synchronisation;
 mod system_call;
 mod tool;
@@ -86,8 +87,12 @@ pub use shadow::{Shadow, ShadowPart, ShadowValue, ShadowWord, ThreadWord};
 pub use source::{
     AccessSize, BranchTaken, BranchTarget, ByReference, EffectiveAddress, FallThrough,
     FirstRepetition, FullContext, InstructionPointer, LowVector, MemoryValue, Narrowed, Predicate,
-    Register, RegisterMut, ThreadNumber, TimeStamp, access_size, branch_taken, branch_target,
-    effective_address, first_repetition, memory_value, narrow, predicate,
+    Register, RegisterMut, ThreadNumber, TimeStamp, ValueOr, access_size, branch_taken,
+    branch_target, effective_address, first_repetition, memory_value, narrow, predicate, value_or,
+};
+pub use state::{
+    Caller, Flags, FsBase, MaskRegister, VectorControl, VectorRegister, mask_register,
+    vector_register,
 };
 pub use system_call::{SystemCallArgument, SystemCallNumber, SystemCallPoint, SystemCallResult};
 pub use tool::{Delivery, Tool};

@@ -38,6 +38,10 @@ impl<'a, T> Point<'a, T> {
 impl<T: Tool> Point<'_, T> {
     /// Has something done here.
     pub(crate) fn insert(&self, action: Action) {
+        assert!(
+            T::KEEPS_FLAGS || !action.wants_flags(),
+            "a tool that looks at flags must say so: Tool::KEEPS_FLAGS"
+        );
         self.instruction.insert(self.place, action);
     }
 

@@ -277,6 +277,10 @@ impl<T: Tool> Instrumentation for Adapter<T> {
         T::LEAVES_OUT
     }
 
+    fn keeps_flags(&self) -> bool {
+        T::KEEPS_FLAGS
+    }
+
     fn instrument(&self, superblock: &instrument::Superblock) {
         let superblock = Superblock::new(superblock);
         if T::SYNCHRONISATION {

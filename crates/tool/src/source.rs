@@ -540,3 +540,55 @@ impl<M: Moment, S: Argument<M, Value: Word>> Argument<M> for Option<S> {
         S::value(word, number)
     }
 }
+
+/// A source with another value where it is not there. See [`value_or`].
+#[derive(Debug, Clone, Copy)]
+pub struct ValueOr<S, V> {
+    source: Option<S>,
+    default: V,
+}
+
+/// A source that is not there at every place, with the value where it is not: what no address is, for
+/// instance, where 0 could be one.
+///
+/// ```
+/// # use unspool_tool::{Address, Buffer, InstructionPointer, Superblock, Tool};
+/// # use unspool_tool::{effective_address, value_or};
+/// # struct Log { log: Buffer<Log, (Address, Address)> }
+/// # impl Tool for Log {
+/// #     type Thread = ();
+/// #     fn instrument(&self, superblock: &Superblock<Self>) {
+/// const NOWHERE: Address = Address(u64::MAX);
+/// for instruction in superblock.instructions() {
+///     let operand = instruction.memory_operands().first().and_then(effective_address);
+///     let entry = (InstructionPointer, value_or(operand, NOWHERE));
+///     instruction.before().append(self.log, entry);
+/// }
+/// #     }
+/// # }
+/// ```
+#[must_use]
+pub fn value_or<S, V: Word>(source: Option<S>, default: V) -> ValueOr<S, V> {
+    ValueOr { source, default }
+}
+
+impl<M: Moment, V: Word, S: Argument<M, Value = V>> Argument<M> for ValueOr<S, V> {
+    type Value = V;
+
+    fn source(&self, site: M::Site<'_>) -> M::Source {
+        const {
+            assert!(
+                S::IS_WORD,
+                "only a source that can be a field of an entry can be missing"
+            );
+        }
+        match &self.source {
+            Some(source) => source.source(site),
+            None => M::constant(self.default.to_word()),
+        }
+    }
+
+    fn value(word: u64, number: usize) -> V {
+        S::value(word, number)
+    }
+}

@@ -25,6 +25,11 @@ pub trait Tool: Sized + Send + Sync + 'static {
     /// a little slower.
     const LEAVES_OUT: bool = false;
 
+    /// Whether it looks at flags ([`Flags`](crate::Flags)), which are then what the processor has made
+    /// them, also where the program overwrites them before it reads them. What is inserted becomes a
+    /// little slower, because it must keep them.
+    const KEEPS_FLAGS: bool = false;
+
     /// Whether it wants to be told by which steps threads know of each other
     /// ([`Tool::synchronisation`]): two calls at each atomic instruction.
     const SYNCHRONISATION: bool = false;

@@ -70,7 +70,8 @@ pub trait Limits {
     fn is_function(&self, pc: u64) -> bool;
     /// Whether a superblock must end behind an instruction.
     fn ends_behind(&self, item: &Item) -> bool;
-    /// Whether instructions may be left out, so that nobody relies on flags that they overwrite.
+    /// Whether nobody may rely on flags being overwritten: instructions may be left out that do, or
+    /// somebody looks at flags before.
     fn leaves_out(&self) -> bool {
         false
     }

@@ -12,7 +12,8 @@ use unspool_code_cache::gates::CallSlots;
 use unspool_code_cache::slots::offset;
 use unspool_instructions::decode::Kind;
 
-use super::{Translation, calls, memory_values};
+use super::wide_vectors::{self, Wide};
+use super::{Translation, calls, observed};
 use crate::buffers;
 use crate::slots::{Part, offset as tool_offset};
 use crate::{Action, Argument, BufferId, Field, MOST_BUFFERS};
@@ -115,8 +116,14 @@ fn store_all(walk: &mut Walk, item: &Item, entry: BufferEntry, (size, fields): (
         let bytes = WORD.min(usize::from(size) - first);
         let within = |field: &&Field| (first..first + bytes).contains(&usize::from(field.offset));
         let here = fields.iter().filter(within);
+        // What is wider than a word lies in those behind it, too.
+        let reaches_here = |field: &Field| {
+            let start = usize::from(field.offset);
+            start < first && first < start + usize::from(field.size)
+        };
+        let is_own = !fields.iter().any(reaches_here);
         match constant(first, here.clone()) {
-            Some(value) if bytes == WORD => {
+            Some(value) if bytes == WORD && is_own => {
                 entry.store_constant(&mut walk.builder.code, first as i32, value, bytes as u8);
             }
             _ => here.for_each(|field| store(walk, item, entry, field)),
@@ -147,10 +154,20 @@ fn store(walk: &mut Walk, item: &Item, entry: BufferEntry, field: &Field) {
         },
         Argument::Address(operand) => entry.store_address(code, at, operand, size),
         Argument::ThreadNumber => entry.store_slot(code, at, tool_offset::THREAD_NUMBER, size),
-        Argument::MemoryValue(operand) => {
-            entry.store_slot(code, at, memory_values::slot(*operand), size);
+        Argument::MemoryValue(_)
+        | Argument::Flags
+        | Argument::StackTop
+        | Argument::Mask(_)
+        | Argument::VectorControl
+        | Argument::FsBase => {
+            let slot = observed::slot(&field.value).expect("it is in a slot");
+            entry.store_slot(code, at, slot, size);
         }
         Argument::TimeStamp => entry.store_slot(code, at, tool_offset::TIME_STAMP, size),
+        Argument::WideVector { register, bytes } => {
+            let (register, bytes) = (*register, *bytes);
+            wide_vectors::store_at(code, entry.place(at), Wide { register, bytes });
+        }
         Argument::Changeable(_)
         | Argument::Vector(_)
         | Argument::Target

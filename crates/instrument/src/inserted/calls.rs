@@ -15,7 +15,7 @@ use self::quick::Restoring;
 pub(super) use self::values::reads as registers;
 use self::values::{Registers, numbers};
 use super::Parts;
-use super::Translation;
+use super::{Translation, observed};
 use crate::call_forms::{CallForm, note};
 use crate::{Action, Argument, Compiled};
 use unspool_code_cache::address::CacheAddress;
@@ -91,6 +91,10 @@ pub(super) fn size(parts: &Parts, action: &Action) -> usize {
     const REGISTER: usize = 22;
     /// Its address, too, where that has to be kept.
     const MEMORY_VALUE: usize = 400;
+    /// Flags, which take most.
+    const OBSERVED: usize = 150;
+    /// A vector register of which the processor has not all.
+    const WIDE: usize = 250;
     /// Giving back what is borrowed, and borrowing it again.
     const BORROWED: usize = 250;
     let call = |call: &crate::AnalysisCall| {
@@ -106,6 +110,10 @@ pub(super) fn size(parts: &Parts, action: &Action) -> usize {
         CALL + BORROWED + kept + call.arguments.len() * ARGUMENT
     };
     let values = action.memory_values().count_ones() as usize * MEMORY_VALUE;
+    let others = action.words().filter(|it| observed::slot(it).is_some());
+    let is_wide = |word: &&Argument| matches!(word, Argument::WideVector { .. });
+    let wide = action.words().filter(is_wide).count() * WIDE;
+    let values = values + others.count() * OBSERVED + wide;
     let own = match action {
         Action::Count { .. } => ADDITION,
         Action::Call(it) => call(it),

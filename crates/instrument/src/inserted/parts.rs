@@ -55,7 +55,7 @@ impl Limits for Parts {
     }
 
     fn leaves_out(&self) -> bool {
-        self.tool.leaves_out()
+        self.tool.leaves_out() || self.tool.keeps_flags()
     }
 
     fn call_sites(&self) -> Option<&CallSites> {

@@ -4,7 +4,8 @@ use unspool_code_cache::emit::{Emitter, Gpr, gpr};
 use unspool_code_cache::gates::CallSlots;
 use unspool_instructions::decode::Kind;
 
-use crate::inserted::memory_values;
+use crate::inserted::wide_vectors::{self, Wide};
+use crate::inserted::{memory_values, observed};
 use crate::slots::offset as tool_offset;
 use crate::{Argument, REGISTER_ARGUMENTS};
 use unspool_engine::translate::operand_address::load_address;
@@ -26,7 +27,11 @@ pub(super) fn is_in_memory((number, argument): Numbered) -> bool {
     number >= REGISTER_ARGUMENTS
         || matches!(
             argument,
-            Argument::Changeable(_) | Argument::Vector(_) | Argument::Target | Argument::Context(_)
+            Argument::Changeable(_)
+                | Argument::Vector(_)
+                | Argument::WideVector { .. }
+                | Argument::Target
+                | Argument::Context(_)
         )
 }
 
@@ -76,6 +81,8 @@ pub(in crate::inserted) fn reads(argument: &Argument) -> u16 {
         Argument::Activation(_) | Argument::LowHalf(_) => 0,
         Argument::ElementAddress | Argument::ElementSize => 0,
         Argument::ThreadNumber | Argument::TimeStamp | Argument::MemoryValue(_) => 0,
+        Argument::Flags | Argument::StackTop | Argument::FsBase => 0,
+        Argument::Mask(_) | Argument::VectorControl | Argument::WideVector { .. } => 0,
         Argument::Taken | Argument::Condition(_) | Argument::Vector(_) => 0,
         Argument::Register(number) | Argument::Changeable(number) => 1 << number,
         Argument::Address(operand) => memory_values::reads(operand),
@@ -131,15 +138,24 @@ pub(super) fn store(
             code.store_slot(at, scratch);
             registers.taken |= 1 << scratch;
         }
-        Argument::MemoryValue(operand) => {
+        Argument::MemoryValue(_)
+        | Argument::Flags
+        | Argument::StackTop
+        | Argument::Mask(_)
+        | Argument::VectorControl
+        | Argument::FsBase => {
             let scratch = registers.scratch(0);
-            code.load_slot(scratch, memory_values::slot(*operand));
+            load_observed(code, argument, scratch);
             code.store_slot(at, scratch);
             registers.taken |= 1 << scratch;
         }
         Argument::ThreadNumber | Argument::TimeStamp => {
             code.store_slot_imm32(at, 0);
             code.store_slot_imm32(at + 4, 0);
+        }
+        Argument::WideVector { register, bytes } => {
+            let (register, bytes) = (*register, *bytes);
+            wide_vectors::store_argument(code, number, Wide { register, bytes });
         }
         // It is there already.
         Argument::Target => {}
@@ -166,7 +182,12 @@ pub(super) fn load(
         Argument::Register(from) if *from == to => {}
         Argument::Register(from) => code.copy(to, *from),
         Argument::Address(operand) => load_address(code, to, operand),
-        Argument::MemoryValue(operand) => code.load_slot(to, memory_values::slot(*operand)),
+        Argument::MemoryValue(_)
+        | Argument::Flags
+        | Argument::StackTop
+        | Argument::Mask(_)
+        | Argument::VectorControl
+        | Argument::FsBase => load_observed(code, argument, to),
         Argument::Activation(displacement) => load_of_activation(code, to, *displacement),
         Argument::LowHalf(number) => {
             // movq to, xmm
@@ -178,6 +199,7 @@ pub(super) fn load(
         }
         Argument::Changeable(_)
         | Argument::Vector(_)
+        | Argument::WideVector { .. }
         | Argument::Target
         | Argument::Context(_)
         | Argument::ElementAddress
@@ -186,6 +208,11 @@ pub(super) fn load(
         }
     }
     registers.taken |= 1 << to;
+}
+
+fn load_observed(code: &mut Emitter, argument: &Argument, to: Gpr) {
+    let slot = observed::slot(argument).expect("it is in a slot");
+    code.load_slot(to, slot);
 }
 
 fn load_of_activation(code: &mut Emitter, to: Gpr, displacement: i32) {
