@@ -22,6 +22,8 @@ fn main() {
         "probes",
         "probe",
         "binary",
+        "sample-slots",
+        "timer-sampler",
     ];
     for watched in sources.iter().chain(&["../Cargo.lock"]) {
         println!("cargo::rerun-if-changed={}", crates.join(watched).display());
@@ -30,6 +32,7 @@ fn main() {
     for package in ["collector", "dbg-runtime"] {
         build(package, &["-Cforce-frame-pointers=yes"], crates, &out);
     }
+    build("timer-sampler", &[], crates, &out);
     // Probes begin before all other libraries, so that they miss nothing of these.
     let probes = build("probes", &["-Clink-arg=-Wl,-z,initfirst"], crates, &out);
     let content = fs::read(&probes).expect("the library was just built");

@@ -13,6 +13,10 @@ pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libunspool_
 pub const DBG_RUNTIME: &[u8] =
     include_bytes!(concat!(env!("OUT_DIR"), "/libunspool_dbg_runtime.so"));
 
+/// The library that samples a program from within.
+pub const TIMER_SAMPLER: &[u8] =
+    include_bytes!(concat!(env!("OUT_DIR"), "/libunspool_timer_sampler.so"));
+
 /// The probes that come with the command.
 pub const PROBES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libunspool_probes.so"));
 
@@ -25,6 +29,7 @@ mod tests {
     fn the_libraries_are_elf_files() {
         assert!(super::LIBRARY.starts_with(b"\x7fELF"));
         assert!(super::DBG_RUNTIME.starts_with(b"\x7fELF"));
+        assert!(super::TIMER_SAMPLER.starts_with(b"\x7fELF"));
         assert!(super::PROBES.starts_with(b"\x7fELF"));
     }
 }

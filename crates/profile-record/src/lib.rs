@@ -16,7 +16,8 @@ mod write;
 
 pub use read::{ReadError, Recording};
 pub use record::{
-    Ending, Frame, Image, Node, PathEnd, Process, Record, Sample, Settings, StepCertainty, Thread,
+    Counted, Ending, Frame, Image, Node, PathEnd, Process, Record, Sample, Settings, Source,
+    StepCertainty, Thread,
 };
 pub use write::Writer;
 
@@ -25,12 +26,15 @@ use unspool_container::stream::{Declaration, Form, StreamNumber};
 /// The stream's number in the files that are written.
 const SAMPLES: StreamNumber = StreamNumber(0x200);
 
+/// The version of the stream. Before version 2 there were no timers.
+const VERSION: u32 = 2;
+
 /// What a file declares.
 fn declaration() -> Declaration {
     Declaration {
         number: SAMPLES,
         name: "samples".into(),
-        version: 1,
+        version: VERSION,
         form: Form::Blocks,
     }
 }

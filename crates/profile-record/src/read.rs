@@ -7,7 +7,9 @@ use unspool_container::in_place::InPlace;
 use unspool_container::{HeaderError, TraceHeader};
 
 use crate::declaration;
-use crate::record::{Ending, Frame, Image, Node, Process, Record, Sample, Settings, Thread};
+use crate::record::{
+    Counted, Ending, Frame, Image, Node, Process, Record, Sample, Settings, Thread,
+};
 
 /// Why a file is no recording that can be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,6 +48,8 @@ pub struct Recording {
     pub lost: u64,
     /// How the run ended; none where its recording was cut off.
     pub ending: Option<Ending>,
+    /// What timers inside the program have counted, if they took the samples.
+    pub counted: Option<Counted>,
     /// What could not be read.
     pub problems: Vec<String>,
 }
@@ -65,7 +69,7 @@ impl Recording {
         let file = InPlace::read(bytes)?;
         let known = declaration();
         let declared = file.stream(&known.name).ok_or(ReadError::NoSamples)?;
-        if declared.version != known.version {
+        if !(1..=known.version).contains(&declared.version) {
             return Err(ReadError::UnknownVersion(declared.version));
         }
         let number = declared.number;
@@ -80,6 +84,7 @@ impl Recording {
             samples: Vec::new(),
             lost: 0,
             ending: None,
+            counted: None,
             problems: Vec::new(),
         };
         for gap in &file.gaps {
@@ -136,6 +141,7 @@ impl Recording {
                 self.samples.push(sample);
             }
             Record::Lost(count) => self.lost = self.lost.saturating_add(count),
+            Record::Counted(counted) => self.counted = Some(counted),
             Record::Ending(ending) => self.ending = Some(ending),
         }
         Some(())

@@ -24,17 +24,56 @@ pub enum Record {
     Lost(u64),
     /// The run is over.
     Ending(Ending),
+    /// What timers inside the program have counted.
+    Counted(Counted),
 }
 
 /// How samples are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// The CPU time of a thread from one of its samples to the next.
+    /// The time of a thread from one of its samples to the next.
     pub period_ns: u64,
     /// How much of a stack is looked at.
     pub stack_bytes: u64,
-    /// Whether time in the kernel is sampled.
+    /// Whether time in the kernel is sampled, apart from what called it.
     pub includes_kernel: bool,
+    /// What takes the samples.
+    pub source: Source,
+}
+
+/// What takes samples, and of which time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Source {
+    /// The kernel (`perf_event_open`), of CPU time.
+    Kernel = 0,
+    /// Timers inside the program, of CPU time.
+    CpuTimers = 1,
+    /// Timers inside the program, of time, in which threads run or wait.
+    WallTimers = 2,
+}
+
+impl Source {
+    fn from_u64(value: u64) -> Option<Source> {
+        let all = [Source::Kernel, Source::CpuTimers, Source::WallTimers];
+        all.into_iter().find(|one| *one as u64 == value)
+    }
+}
+
+/// What timers inside the program have counted, beside what came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counted {
+    /// How often timers expired.
+    pub expirations: u64,
+    /// How many of these the samples stand for.
+    pub sampled: u64,
+    /// How many left no sample, since there was no room for it.
+    pub without_room: u64,
+    /// The time of all threads that had a timer, by its clock, from there to their end; of one that
+    /// was ended from outside, to its latest sample.
+    pub used_ns: u64,
+    /// Threads that had no timer, for want of room or of what the kernel gives.
+    pub threads_left_out: u64,
 }
 
 /// A process.
@@ -145,7 +184,7 @@ pub struct Sample {
     pub tid: u32,
     /// When, on the system's monotonic clock.
     pub time_ns: u64,
-    /// The CPU time that the sample stands for.
+    /// The time that the sample stands for.
     pub weight_ns: u64,
     /// The path of the innermost frame; none where nothing is known.
     pub node: Option<u32>,
@@ -185,11 +224,12 @@ impl Record {
         };
         match self {
             Record::Settings(settings) => start(
-                1,
+                10,
                 &[
                     settings.period_ns,
                     settings.stack_bytes,
                     settings.includes_kernel.into(),
+                    settings.source as u64,
                 ],
             ),
             Record::Process(process) => {
@@ -226,16 +266,31 @@ impl Record {
             Record::Ending(ending) => {
                 start(9, &[ending.elapsed_ns, ending.user_ns, ending.system_ns])
             }
+            Record::Counted(counted) => start(
+                11,
+                &[
+                    counted.expirations,
+                    counted.sampled,
+                    counted.without_room,
+                    counted.used_ns,
+                    counted.threads_left_out,
+                ],
+            ),
         }
     }
 
     /// Reads the next record.
     pub(crate) fn read(bytes: &mut ByteReader<'_>) -> Result<Record, Malformed> {
         Ok(match bytes.byte()? {
-            1 => Record::Settings(Settings {
+            // Version 1 of the stream knows the kernel only.
+            kind @ (1 | 10) => Record::Settings(Settings {
                 period_ns: bytes.varint()?,
                 stack_bytes: bytes.varint()?,
                 includes_kernel: bytes.varint()? != 0,
+                source: match kind {
+                    1 => Source::Kernel,
+                    _ => Source::from_u64(bytes.varint()?).ok_or(Malformed)?,
+                },
             }),
             2 => Record::Process(Process {
                 pid: bytes.number()?,
@@ -275,6 +330,13 @@ impl Record {
                 elapsed_ns: bytes.varint()?,
                 user_ns: bytes.varint()?,
                 system_ns: bytes.varint()?,
+            }),
+            11 => Record::Counted(Counted {
+                expirations: bytes.varint()?,
+                sampled: bytes.varint()?,
+                without_room: bytes.varint()?,
+                used_ns: bytes.varint()?,
+                threads_left_out: bytes.varint()?,
             }),
             _ => return Err(Malformed),
         })

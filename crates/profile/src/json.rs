@@ -1,8 +1,17 @@
 //! The profile for programs.
 
 use serde_json::{Value, json};
+use unspool_profile_record::Source;
 
 use crate::profile::Profile;
+
+fn source(source: Source) -> &'static str {
+    match source {
+        Source::Kernel => "perf",
+        Source::CpuTimers => "cpu timers",
+        Source::WallTimers => "wall timers",
+    }
+}
 
 fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
@@ -51,7 +60,16 @@ impl Profile {
             "command": self.command,
             "period": self.settings.map(|settings| seconds(settings.period_ns)),
             "includes_kernel": self.settings.map(|settings| settings.includes_kernel),
+            "source": self.settings.map(|settings| source(settings.source)),
+            "timers": self.counted.map(|counted| json!({
+                "expirations": counted.expirations,
+                "sampled": counted.sampled,
+                "without_room": counted.without_room,
+                "used": seconds(counted.used_ns),
+                "threads_left_out": counted.threads_left_out,
+            })),
             "samples": self.samples,
+            "longest": seconds(self.longest_ns),
             "lost": self.lost,
             "total": seconds(self.total_ns),
             "elapsed": self.ending.map(|ending| seconds(ending.elapsed_ns)),

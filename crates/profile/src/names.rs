@@ -15,8 +15,25 @@ pub(crate) struct Named {
     pub(crate) functions: Vec<String>,
     /// The path of the image.
     pub(crate) image: String,
+    /// The line of each function: of the innermost one that of the instruction, of the others where
+    /// the next was called.
+    pub(crate) lines: Vec<Option<SourceLine>>,
+}
+
+impl Named {
+    fn of(name: String, image: String) -> Named {
+        Named {
+            functions: vec![name],
+            image,
+            lines: vec![None],
+        }
+    }
+
     /// The line of the innermost function.
-    pub(crate) line: Option<SourceLine>,
+    pub(crate) fn line(&self) -> Option<&SourceLine> {
+        let line = self.lines.last()?.as_ref();
+        line.filter(|line| line.line > 0)
+    }
 }
 
 /// The files of a recording.
@@ -59,29 +76,26 @@ impl<'a> Names<'a> {
             .image
             .and_then(|number| self.recording.images.get(&number));
         let Some(image) = image else {
-            return Named {
-                functions: vec![format!("[unknown {:#x}]", frame.address)],
-                ..Named::default()
-            };
+            let name = format!("[unknown {:#x}]", frame.address);
+            return Named::of(name, String::new());
         };
         let path = image.path.clone();
         if path.starts_with('[') && frame.address == 0 {
-            return Named {
-                functions: vec![path.clone()],
-                image: path,
-                line: None,
-            };
+            return Named::of(path.clone(), path);
         }
         let problems = &mut self.problems;
         let file = self.files.entry(image.number);
         let symbols = file.or_insert_with(|| open(image, problems));
         let address = FileAddress(frame.address);
         let mut functions = Vec::new();
-        let mut line = None;
+        let mut lines = Vec::new();
         if let Some(symbols) = symbols {
-            functions = symbols.lines.functions(address);
-            line = symbols.lines.find(address);
-            functions.reverse();
+            for frame in symbols.lines.frames(address).into_iter().rev() {
+                if let Some(function) = frame.function {
+                    functions.push(function);
+                    lines.push(frame.line);
+                }
+            }
             if let Some((function, _)) = symbols.module.function_at(address) {
                 // The table of symbols has the name that the linker knows.
                 match functions.first_mut() {
@@ -97,10 +111,14 @@ impl<'a> Names<'a> {
                 .and_then(|symbols| symbols.start_of(frame.address));
             functions.push(format!("{name}+{:#x}", start.unwrap_or(frame.address)));
         }
+        if lines.is_empty() {
+            let found = symbols.as_ref().map(|symbols| symbols.lines.find(address));
+            lines.push(found.flatten());
+        }
         Named {
             functions,
             image: path,
-            line,
+            lines,
         }
     }
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
-use unspool_profile_record::{Ending, Recording, Settings};
+use unspool_profile_record::{Counted, Ending, Recording, Settings};
 
 use crate::call_tree::{CallTree, FunctionId};
-use crate::names::{Named, Names};
+use crate::names::Names;
 use crate::quality::Quality;
 
 /// A function and its time.
@@ -57,8 +57,12 @@ pub struct Profile {
     pub settings: Option<Settings>,
     /// How the run ended, if the recording goes so far.
     pub ending: Option<Ending>,
+    /// What timers inside the program have counted, if they took the samples.
+    pub counted: Option<Counted>,
     /// Samples, and how many more were lost.
     pub samples: u64,
+    /// The longest time that one sample stands for.
+    pub longest_ns: u64,
     /// Samples that could not be taken in.
     pub lost: u64,
     /// The CPU time that the samples stand for.
@@ -92,10 +96,11 @@ impl Profile {
         };
         let mut lines: FxHashMap<(FunctionId, String), u64> = FxHashMap::default();
         let mut threads: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
-        let mut total_ns = 0_u64;
+        let (mut total_ns, mut longest_ns) = (0_u64, 0);
         for sample in &recording.samples {
             let weight_ns = sample.weight_ns;
             total_ns = total_ns.saturating_add(weight_ns);
+            longest_ns = weight_ns.max(longest_ns);
             let (samples, ns) = threads.entry((sample.pid, sample.tid)).or_default();
             (*samples, *ns) = (*samples + 1, ns.saturating_add(weight_ns));
             let place = match sample.node {
@@ -128,7 +133,9 @@ impl Profile {
             command: command(recording),
             settings: recording.settings,
             ending: recording.ending,
+            counted: recording.counted,
             samples: recording.samples.len() as u64,
+            longest_ns,
             lost: recording.lost,
             total_ns,
             functions,
@@ -239,18 +246,11 @@ impl Building<'_> {
     /// Has the names of a frame at hand.
     fn name(&mut self, frame: u32) -> &(Vec<FunctionId>, Option<String>) {
         if !self.named.contains_key(&frame) {
-            let Named {
-                functions,
-                image,
-                line,
-            } = self.names.of(&self.recording.frames[&frame]);
-            let ids = functions
-                .into_iter()
-                .map(|name| self.id(name, &image))
-                .collect();
-            let line = line.filter(|line| line.line > 0);
-            self.named
-                .insert(frame, (ids, line.map(|line| line.to_string())));
+            let named = self.names.of(&self.recording.frames[&frame]);
+            let line = named.line().map(ToString::to_string);
+            let functions = named.functions.into_iter();
+            let ids = functions.map(|name| self.id(name, &named.image)).collect();
+            self.named.insert(frame, (ids, line));
         }
         &self.named[&frame]
     }

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use unspool_profile_record::Source;
+
 use crate::call_tree::CallTree;
 use crate::profile::Profile;
 
@@ -59,10 +61,15 @@ impl Profile {
 
     fn write_summary(&self, out: &mut String) -> std::fmt::Result {
         writeln!(out, "{}", self.command.join(" "))?;
+        let source = self.settings.map(|settings| settings.source);
+        let kind = match source {
+            Some(Source::WallTimers) => "time",
+            _ => "CPU time",
+        };
         write!(out, "{} samples", self.samples)?;
         if let Some(settings) = self.settings {
             let period_ms = settings.period_ns as f64 / 1e6;
-            write!(out, ", one for each {period_ms} ms of a thread's CPU time")?;
+            write!(out, ", one for each {period_ms} ms of a thread's {kind}")?;
         }
         write!(out, ": {}", seconds(self.total_ns))?;
         match self.ending {
@@ -71,11 +78,11 @@ impl Profile {
                 let elapsed = seconds(ending.elapsed_ns);
                 writeln!(
                     out,
-                    " of CPU time\nthe system counted {user} in user mode and {system} in the \
+                    " of {kind}\nthe system counted {user} in user mode and {system} in the \
                      kernel, in {elapsed}"
                 )?;
             }
-            None => writeln!(out, " of CPU time, up to where the recording ends")?,
+            None => writeln!(out, " of {kind}, up to where the recording ends")?,
         }
         if self.lost > 0 {
             let lost = self.lost;
@@ -84,16 +91,7 @@ impl Profile {
                 "{lost} samples were lost: the recorder did not keep up"
             )?;
         }
-        if self
-            .settings
-            .is_some_and(|settings| !settings.includes_kernel)
-        {
-            writeln!(
-                out,
-                "time in the kernel is missing: sysctl kernel.perf_event_paranoid=1 lets it be \
-                 sampled"
-            )?;
-        }
+        self.write_source(out)?;
         let quality = &self.quality;
         writeln!(
             out,
@@ -110,6 +108,55 @@ impl Profile {
         )?;
         if quality.cut_off > 0 {
             writeln!(out, "--stack-bytes looks at more of each stack")?;
+        }
+        Ok(())
+    }
+
+    /// What the way in which samples were taken says of them.
+    fn write_source(&self, out: &mut String) -> std::fmt::Result {
+        let Some(settings) = self.settings else {
+            return Ok(());
+        };
+        if settings.source == Source::Kernel {
+            if !settings.includes_kernel {
+                writeln!(
+                    out,
+                    "time in the kernel is missing: sysctl kernel.perf_event_paranoid=1 lets it be \
+                     sampled"
+                )?;
+            }
+            return Ok(());
+        }
+        writeln!(
+            out,
+            "timers inside the program took the samples: time in the kernel is that of the \
+             functions that called it"
+        )?;
+        let Some(counted) = self.counted else {
+            return Ok(());
+        };
+        write!(
+            out,
+            "timers expired {} times: samples stand for {}, {} found no room",
+            counted.expirations, counted.sampled, counted.without_room
+        )?;
+        let told = counted.sampled + counted.without_room;
+        match counted.expirations.saturating_sub(told) {
+            0 => writeln!(out)?,
+            cut => writeln!(out, ", {cut} were of threads that ended meanwhile")?,
+        }
+        let expired_ns = counted.expirations.saturating_mul(settings.period_ns);
+        writeln!(
+            out,
+            "one sample stands for {} ms at most; the clocks of the threads counted {}, of which {} \
+             came after the last sample of each",
+            self.longest_ns as f64 / 1e6,
+            seconds(counted.used_ns),
+            seconds(counted.used_ns.saturating_sub(expired_ns))
+        )?;
+        if counted.threads_left_out > 0 {
+            let threads = counted.threads_left_out;
+            writeln!(out, "{threads} threads had no timer and are missing")?;
         }
         Ok(())
     }

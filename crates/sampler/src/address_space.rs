@@ -46,6 +46,13 @@ impl AddressSpace {
         self.mappings = kept;
     }
 
+    /// Whether all of this is mapped there as it is.
+    pub(crate) fn has(&self, start: u64, end: u64, image: &Rc<Image>) -> bool {
+        self.mapping_at(start).is_some_and(|known| {
+            (known.start, known.end) == (start, end) && Rc::ptr_eq(&known.image, image)
+        })
+    }
+
     /// Whether an address is in the code at which an image is entered, which nobody has called.
     pub(crate) fn begins_at(&self, address: u64) -> bool {
         let mapping = self.mapping_at(address);

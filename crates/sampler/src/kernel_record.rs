@@ -1,7 +1,8 @@
 //! What the kernel says: records of `perf_event_open(2)`, as they are asked for in
-//! [`crate::perf_event`].
+//! [`crate::perf_event`]; and what the library in a program says, which writes the same.
 
 use unspool_container::bytes::{ByteReader, Malformed};
+use unspool_sample_slots::MAPS;
 use unspool_unwind::{RBP, RBX, RSP, Registers};
 
 /// Kinds of records.
@@ -49,6 +50,8 @@ pub(crate) enum What {
     Started { parent: u32 },
     /// The ring was full.
     Lost(u64),
+    /// What a process has mapped, as `/proc/PID/maps` has it; perhaps a part of that.
+    Mappings(Vec<u8>),
 }
 
 /// What a sample says.
@@ -65,6 +68,11 @@ pub(crate) struct Sampled {
 }
 
 impl KernelRecord {
+    /// By time; of one time, what is mapped comes first.
+    pub(crate) fn order(&self) -> (u64, bool) {
+        (self.time_ns, !matches!(self.what, What::Mappings(_)))
+    }
+
     /// Reads a record; none for kinds that say nothing of interest.
     pub(crate) fn read(bytes: &[u8]) -> Result<Option<KernelRecord>, Malformed> {
         let mut reader = ByteReader::new(bytes);
@@ -114,6 +122,7 @@ impl KernelRecord {
                 body.u64()?;
                 What::Lost(body.u64()?)
             }
+            MAPS => What::Mappings(body.take(body.remaining())?.to_vec()),
             _ => return Ok(None),
         };
         Ok(Some(KernelRecord {

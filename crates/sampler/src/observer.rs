@@ -12,6 +12,7 @@ use crate::address_space::{AddressSpace, Mapping};
 use crate::call_path::{CallPaths, PathFrame};
 use crate::image::Image;
 use crate::kernel_record::{KernelRecord, Sampled, What};
+use crate::mappings;
 use crate::tree::Tree;
 
 /// What stands for the kernel's code.
@@ -29,12 +30,15 @@ pub(crate) struct Observer<W> {
     tree: Tree,
     processes: FxHashMap<u32, Observed>,
     images: FxHashMap<String, Rc<Image>>,
+    /// The path of what is in the program for our sake: its frames are left out.
+    left_out: Option<String>,
     path: Vec<PathFrame>,
 }
 
 impl<W: Write> Observer<W> {
-    pub(crate) fn new(writer: Writer<W>) -> Observer<W> {
+    pub(crate) fn new(writer: Writer<W>, left_out: Option<String>) -> Observer<W> {
         Observer {
+            left_out,
             writer,
             tree: Tree::default(),
             processes: FxHashMap::default(),
@@ -66,15 +70,15 @@ impl<W: Write> Observer<W> {
                 offset,
                 path,
             } => {
-                let image = self.image(pid, &String::from_utf8_lossy(&path))?;
-                let process = self.process(pid);
-                process.space.map(Mapping {
-                    start,
-                    end: start.saturating_add(length),
-                    bias: image.bias(start, offset),
-                    image,
-                });
-                process.paths.forget();
+                let end = start.saturating_add(length);
+                self.map(pid, start, end, offset, &String::from_utf8_lossy(&path))?;
+            }
+            What::Mappings(text) => {
+                for line in String::from_utf8_lossy(&text).lines() {
+                    if let Some(code) = mappings::code(line) {
+                        self.map(pid, code.start, code.end, code.offset, code.path)?;
+                    }
+                }
             }
             What::Named { name, is_execution } => {
                 if is_execution {
@@ -89,6 +93,21 @@ impl<W: Write> Observer<W> {
             }
             What::Started { .. } => {}
             What::Lost(count) => self.writer.write(&Record::Lost(count))?,
+        }
+        Ok(())
+    }
+
+    fn map(&mut self, pid: u32, start: u64, end: u64, offset: u64, path: &str) -> io::Result<()> {
+        let image = self.image(pid, path)?;
+        let process = self.process(pid);
+        if !process.space.has(start, end, &image) {
+            process.space.map(Mapping {
+                start,
+                end,
+                bias: image.bias(start, offset),
+                image,
+            });
+            process.paths.forget();
         }
         Ok(())
     }
@@ -132,8 +151,15 @@ impl<W: Write> Observer<W> {
         let end = process.paths.follow(&process.space, sampled, &mut path);
         let mut node = None;
         let process = &self.processes[&pid];
+        let left_out = self
+            .left_out
+            .as_ref()
+            .and_then(|path| self.images.get(path));
         for frame in path.iter().rev() {
             let place = match process.space.mapping_at(frame.address) {
+                Some(mapping) if left_out.is_some_and(|own| Rc::ptr_eq(own, &mapping.image)) => {
+                    continue;
+                }
                 Some(mapping) => (
                     Some(mapping.image.number),
                     frame.address.wrapping_sub(mapping.bias.unwrap_or(0)),

@@ -1,7 +1,8 @@
 //! Where the kernel writes what it says: a ring in memory that is shared with it.
 
+use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,10 +14,11 @@ const HEAD_OFFSET: usize = 1024;
 /// Where the reader's position stands.
 const TAIL_OFFSET: usize = HEAD_OFFSET + 8;
 
-/// An event and its ring. The memory is this value's until it is dropped.
+/// A ring: an event's, or one that a program fills. The memory is this value's until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    event: OwnedFd,
+    /// While it is there, the kernel writes.
+    event: Option<OwnedFd>,
     start: NonNull<u8>,
     data_bytes: usize,
 }
@@ -24,35 +26,57 @@ pub(crate) struct Ring {
 impl Ring {
     /// Maps a ring of an event; `data_bytes` is a power of two of pages.
     pub(crate) fn new(event: OwnedFd, data_bytes: usize) -> Result<Ring, SetupError> {
-        assert!(data_bytes.is_power_of_two() && data_bytes >= PAGE_BYTES);
-        // SAFETY: new memory, where the kernel wants it.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                PAGE_BYTES + data_bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                event.as_raw_fd(),
-                0,
-            )
-        };
-        match NonNull::new(start.cast::<u8>()) {
-            Some(place) if start != libc::MAP_FAILED => Ok(Ring {
-                event,
-                start: place,
-                data_bytes,
-            }),
-            _ => Err(SetupError::NoMemory(io::Error::last_os_error())),
-        }
+        let start = map(&event, 0, data_bytes).map_err(SetupError::NoMemory)?;
+        Ok(Ring {
+            event: Some(event),
+            start,
+            data_bytes,
+        })
+    }
+
+    /// Maps a ring in a file.
+    pub(crate) fn in_file(file: &File, offset: usize, data_bytes: usize) -> io::Result<Ring> {
+        Ok(Ring {
+            event: None,
+            start: map(file, offset, data_bytes)?,
+            data_bytes,
+        })
     }
 
     /// What to wait for.
     pub(crate) fn poll_entry(&self) -> libc::pollfd {
         libc::pollfd {
-            fd: self.event.as_raw_fd(),
+            fd: self.event.as_ref().map_or(-1, AsRawFd::as_raw_fd),
             events: libc::POLLIN,
             revents: 0,
         }
+    }
+
+    /// Whether there is something to take out.
+    pub(crate) fn has_more(&self) -> bool {
+        let position = |offset| self.position(offset).load(Ordering::Relaxed);
+        position(HEAD_OFFSET) != position(TAIL_OFFSET)
+    }
+
+    /// A word of the page before the data.
+    pub(crate) fn word(&self, offset: usize) -> u64 {
+        assert!(offset < PAGE_BYTES && offset.is_multiple_of(8));
+        self.position(offset).load(Ordering::Acquire)
+    }
+
+    /// Writes a word, as the other side does.
+    #[cfg(test)]
+    pub(crate) fn set(&self, offset: usize, value: u64) {
+        self.position(offset).store(value, Ordering::Release);
+    }
+
+    /// Writes bytes of the data, as the other side does.
+    #[cfg(test)]
+    pub(crate) fn write(&self, position: usize, bytes: &[u8]) {
+        assert!(position + bytes.len() <= self.data_bytes);
+        let to = self.start.as_ptr().wrapping_add(PAGE_BYTES + position);
+        // SAFETY: within the ring's data.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
     }
 
     fn position(&self, offset: usize) -> &AtomicU64 {
@@ -64,6 +88,10 @@ impl Ring {
     pub(crate) fn drain(&mut self, mut each: impl FnMut(&[u8])) {
         let head = self.position(HEAD_OFFSET).load(Ordering::Acquire);
         let mut tail = self.position(TAIL_OFFSET).load(Ordering::Relaxed);
+        if head.wrapping_sub(tail) > self.data_bytes as u64 {
+            // Nobody writes so much: a program has written to what is not its own.
+            tail = head;
+        }
         let mut record = Vec::new();
         while head.wrapping_sub(tail) >= 8 {
             let mut start = [0; 8];
@@ -95,6 +123,27 @@ impl Ring {
             std::ptr::copy_nonoverlapping(data.add(from), before.as_mut_ptr(), before.len());
             std::ptr::copy_nonoverlapping(data, behind.as_mut_ptr(), behind.len());
         }
+    }
+}
+
+/// Maps the page with the positions and the data behind it.
+fn map(file: &impl AsFd, offset: usize, data_bytes: usize) -> io::Result<NonNull<u8>> {
+    assert!(data_bytes.is_power_of_two() && data_bytes >= PAGE_BYTES);
+    let offset = libc::off_t::try_from(offset).map_err(io::Error::other)?;
+    // SAFETY: new memory, where the kernel wants it.
+    let start = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            PAGE_BYTES + data_bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED,
+            file.as_fd().as_raw_fd(),
+            offset,
+        )
+    };
+    match NonNull::new(start.cast::<u8>()) {
+        Some(place) if start != libc::MAP_FAILED => Ok(place),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

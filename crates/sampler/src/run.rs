@@ -6,31 +6,58 @@ use std::time::{Duration, Instant};
 
 use unspool_container::TraceHeader;
 use unspool_container::bytes::Malformed;
+use unspool_profile_record::Source as Taken;
 use unspool_profile_record::{Ending, Record, Settings, Writer};
 
 use crate::file_size_limit;
 use crate::kernel_record::KernelRecord;
 use crate::observer::Observer;
+use crate::perf::Perf;
 use crate::perf_event::{Begins, Event, Request, SetupError, open};
-use crate::ring::Ring;
+use crate::sampling::Sampling;
+use crate::source::{Read, Source};
+use crate::timers::{LeftOut, Timers};
 
-/// Bytes of each processor's ring, from what is asked for down to what any user may have.
-const LARGEST_RING: usize = 4 << 20;
-const SMALLEST_RING: usize = 512 << 10;
-
-/// How long is waited for samples before it is looked whether the program has ended, and before
-/// what was read from one ring is held against what comes later from others.
-const ROUND: Duration = Duration::from_millis(50);
 /// How often a reader sees what is new.
 const FLUSHED_EVERY: Duration = Duration::from_millis(500);
 
-/// How samples are taken.
-#[derive(Debug, Clone, Copy)]
-pub struct Sampling {
-    /// Samples in a second of a thread's CPU time.
-    pub frequency_hz: u32,
-    /// How much of a stack is looked at; a multiple of 8, less than 65,536.
-    pub stack_bytes: u32,
+/// What takes the samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backend<'a> {
+    /// The kernel.
+    Perf,
+    /// Timers inside the program, by a library that is loaded into it.
+    Timers {
+        /// The library, as a file's content.
+        library: &'a [u8],
+        /// Which time they count.
+        clock: Clock,
+    },
+}
+
+/// A time of threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// In which they run.
+    Cpu,
+    /// In which they run or wait.
+    Wall,
+}
+
+/// Whether the kernel lets this user take samples.
+///
+/// # Errors
+/// Why it does not.
+pub fn is_perf_allowed() -> Result<(), SetupError> {
+    let request = Request {
+        event: Event::TaskClock,
+        begins: Begins::AtExecution,
+        period: 1_000_000_000,
+        stack_bytes: 8,
+        includes_kernel: false,
+        wakeup_bytes: 0,
+    };
+    open(&request, -1).map(drop)
 }
 
 /// How a run ended.
@@ -38,6 +65,8 @@ pub struct Sampling {
 pub struct Outcome {
     /// The program's ending.
     pub status: ExitStatus,
+    /// What timers inside the program have left out.
+    pub left_out: LeftOut,
 }
 
 /// Why there is no run, or none to its end.
@@ -46,6 +75,9 @@ pub enum RunError {
     /// No samples can be taken.
     #[error(transparent)]
     Setup(#[from] SetupError),
+    /// There are no files for samples of timers inside the program.
+    #[error("cannot make files for the samples")]
+    Files(#[source] io::Error),
     /// The program cannot be started.
     #[error("cannot start the program")]
     Start(#[source] io::Error),
@@ -68,154 +100,165 @@ pub enum RunError {
 /// When writing fails, the program goes on, and is waited for.
 pub fn run(
     command: &mut Command,
+    backend: Backend<'_>,
     sampling: Sampling,
     header: TraceHeader,
     output: impl Write,
     started: impl FnOnce(u32),
 ) -> Result<Outcome, RunError> {
-    let (rings, request) = rings(sampling)?;
-    file_size_limit::lift(command);
-    let start = Instant::now();
-    let mut child = command.spawn().map_err(RunError::Start)?;
-    started(child.id());
-    let header = TraceHeader {
-        process: child.id(),
-        ..header
+    let settings = Settings {
+        period_ns: sampling.period_ns(),
+        stack_bytes: sampling.stack_bytes.into(),
+        includes_kernel: false,
+        source: Taken::Kernel,
     };
-    match record(&mut child, start, rings, request, &header, output) {
-        Err(error @ RunError::Write(_)) => {
+    let begin = Begin {
+        command,
+        header,
+        started,
+    };
+    match backend {
+        Backend::Perf => {
+            let mut perf = Perf::new(sampling)?;
+            let settings = Settings {
+                includes_kernel: perf.request.includes_kernel,
+                ..settings
+            };
+            file_size_limit::lift(begin.command);
+            let status = begin.record(&mut perf, settings, None, output)?;
+            let left_out = LeftOut::default();
+            Ok(Outcome { status, left_out })
+        }
+        Backend::Timers { library, clock } => {
+            // The file is as large as all threads together may need.
+            file_size_limit::lift(begin.command);
+            let (number, source) = match clock {
+                Clock::Cpu => (libc::CLOCK_THREAD_CPUTIME_ID, Taken::CpuTimers),
+                Clock::Wall => (libc::CLOCK_MONOTONIC, Taken::WallTimers),
+            };
+            let timers = Timers::new(sampling, number, library);
+            let mut timers = timers.map_err(RunError::Files)?;
+            timers.join(begin.command);
+            let settings = Settings { source, ..settings };
+            let own = timers.library().to_string_lossy().into_owned();
+            let status = begin.record(&mut timers, settings, Some(own), output)?;
+            let left_out = timers.left_out();
+            Ok(Outcome { status, left_out })
+        }
+    }
+}
+
+/// A run that is to begin.
+struct Begin<'a, F> {
+    command: &'a mut Command,
+    header: TraceHeader,
+    started: F,
+}
+
+impl<F: FnOnce(u32)> Begin<'_, F> {
+    /// Starts the program, and records it to its end.
+    fn record(
+        self,
+        source: &mut impl Source,
+        settings: Settings,
+        left_out: Option<String>,
+        output: impl Write,
+    ) -> Result<ExitStatus, RunError> {
+        let start = Instant::now();
+        let mut child = self.command.spawn().map_err(RunError::Start)?;
+        (self.started)(child.id());
+        let header = TraceHeader {
+            process: child.id(),
+            ..self.header
+        };
+        let recorded = Writer::new(output, &header).map_err(RunError::Write);
+        let recorded = recorded.and_then(|writer| {
+            let reading = Reading {
+                source,
+                observer: Observer::new(writer, left_out),
+                waiting: Vec::new(),
+                latest_ns: 0,
+                damaged: 0,
+            };
+            reading.record(&mut child, start, settings)
+        });
+        if matches!(recorded, Err(RunError::Write(_))) {
             // Nobody reads any more what the program's end could have told.
             child.wait().map_err(RunError::Wait)?;
-            Err(error)
         }
-        ended => ended,
+        recorded
     }
-}
-
-/// Records a child from its start to its end.
-fn record(
-    child: &mut Child,
-    start: Instant,
-    rings: Vec<Ring>,
-    request: Request,
-    header: &TraceHeader,
-    output: impl Write,
-) -> Result<Outcome, RunError> {
-    let writer = Writer::new(output, header).map_err(RunError::Write)?;
-    let mut reading = Reading {
-        rings,
-        observer: Observer::new(writer),
-        waiting: Vec::new(),
-        latest_ns: 0,
-        damaged: 0,
-    };
-    let settings = Record::Settings(Settings {
-        period_ns: request.period,
-        stack_bytes: request.stack_bytes.into(),
-        includes_kernel: request.includes_kernel,
-    });
-    reading.observer.write(&settings).map_err(RunError::Write)?;
-    let (status, used) = reading.until_end(child)?;
-    let ending = Record::Ending(Ending {
-        elapsed_ns: nanoseconds(start.elapsed()),
-        ..used
-    });
-    reading.observer.write(&ending).map_err(RunError::Write)?;
-    reading.observer.flush().map_err(RunError::Write)?;
-    Ok(Outcome { status })
-}
-
-/// A ring for each processor, with time in the kernel where that is allowed.
-fn rings(sampling: Sampling) -> Result<(Vec<Ring>, Request), SetupError> {
-    let mut request = Request {
-        event: Event::TaskClock,
-        begins: Begins::AtExecution,
-        period: 1_000_000_000 / u64::from(sampling.frequency_hz.max(1)),
-        stack_bytes: sampling.stack_bytes,
-        includes_kernel: true,
-        wakeup_bytes: 0,
-    };
-    if let Err(SetupError::Forbidden { .. }) = open(&request, -1) {
-        request.includes_kernel = false;
-    }
-    let mut data_bytes = LARGEST_RING;
-    loop {
-        request.wakeup_bytes = u32::try_from(data_bytes / 4).expect("a small ring");
-        match rings_of(&request, data_bytes) {
-            Err(SetupError::NoMemory(_)) if data_bytes > SMALLEST_RING => data_bytes /= 2,
-            made => return made.map(|rings| (rings, request)),
-        }
-    }
-}
-
-fn rings_of(request: &Request, data_bytes: usize) -> Result<Vec<Ring>, SetupError> {
-    let mut rings = Vec::new();
-    // SAFETY: asks for a number.
-    let processors = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
-    for processor in 0..i32::try_from(processors).unwrap_or(1).max(1) {
-        match open(request, processor) {
-            Ok(event) => rings.push(Ring::new(event, data_bytes)?),
-            // A processor that is not in use.
-            Err(SetupError::Impossible(error)) if error.raw_os_error() == Some(libc::ENODEV) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(rings)
 }
 
 /// What is read, and what waits to be taken in.
-struct Reading<W> {
-    rings: Vec<Ring>,
+struct Reading<'a, S, W> {
+    source: &'a mut S,
     observer: Observer<W>,
-    /// What was read and may still be preceded by something from another ring.
+    /// What was read and may still be preceded by something from another thread.
     waiting: Vec<KernelRecord>,
     /// The latest time of what was read in the rounds before.
     latest_ns: u64,
     damaged: u64,
 }
 
-impl<W: Write> Reading<W> {
+impl<S: Source, W: Write> Reading<'_, S, W> {
+    /// Records a child from its start to its end.
+    fn record(
+        mut self,
+        child: &mut Child,
+        start: Instant,
+        settings: Settings,
+    ) -> Result<ExitStatus, RunError> {
+        self.write(&Record::Settings(settings))?;
+        let status = self.until_end(child)?;
+        let counted = self
+            .source
+            .finish(&mut into(&mut self.waiting, &mut self.damaged));
+        self.take_in(u64::MAX).map_err(RunError::Write)?;
+        if let Some(counted) = counted {
+            self.write(&Record::Counted(counted))?;
+        }
+        self.write(&Record::Ending(Ending {
+            elapsed_ns: nanoseconds(start.elapsed()),
+            ..used_by_children()
+        }))?;
+        self.observer.flush().map_err(RunError::Write)?;
+        Ok(status)
+    }
+
+    fn write(&mut self, record: &Record) -> Result<(), RunError> {
+        self.observer.write(record).map_err(RunError::Write)
+    }
+
     /// Takes in what happens until the program has ended.
-    fn until_end(&mut self, child: &mut Child) -> Result<(ExitStatus, Ending), RunError> {
+    fn until_end(&mut self, child: &mut Child) -> Result<ExitStatus, RunError> {
         let mut flushed = Instant::now();
-        let status = loop {
-            self.wait();
+        loop {
+            self.source.wait();
             let ended = child.try_wait().map_err(RunError::Wait)?;
-            self.round(ended.is_some()).map_err(RunError::Write)?;
+            self.round().map_err(RunError::Write)?;
             if let Some(status) = ended {
-                break status;
+                return Ok(status);
             }
             if flushed.elapsed() > FLUSHED_EVERY {
                 self.observer.flush().map_err(RunError::Write)?;
                 flushed = Instant::now();
             }
-        };
-        Ok((status, used_by_children()))
-    }
-
-    fn wait(&self) {
-        let mut entries: Vec<_> = self.rings.iter().map(Ring::poll_entry).collect();
-        let timeout = i32::try_from(ROUND.as_millis()).unwrap_or(i32::MAX);
-        // SAFETY: as many entries as there are. That a signal or an event ends the wait is the
-        // same to the caller.
-        unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as u64, timeout) };
-    }
-
-    /// Reads all rings, and takes in what nothing can precede any more: what is later than
-    /// everything of the round before may have been written to a ring after that was read.
-    fn round(&mut self, is_last: bool) -> io::Result<()> {
-        let until_ns = match is_last {
-            true => u64::MAX,
-            false => self.latest_ns,
-        };
-        for ring in &mut self.rings {
-            ring.drain(|bytes| match KernelRecord::read(bytes) {
-                Ok(Some(record)) => self.waiting.push(record),
-                Ok(None) => {}
-                Err(Malformed) => self.damaged += 1,
-            });
         }
-        self.waiting.sort_by_key(|record| record.time_ns);
+    }
+
+    /// Reads all that has come, and takes in what nothing can precede any more: what is later than
+    /// everything of the round before may have been written after its place was read.
+    fn round(&mut self) -> io::Result<()> {
+        let until_ns = self.latest_ns;
+        self.source
+            .drain(&mut into(&mut self.waiting, &mut self.damaged));
+        self.take_in(until_ns)
+    }
+
+    /// Takes in what is not later than this.
+    fn take_in(&mut self, until_ns: u64) -> io::Result<()> {
+        self.waiting.sort_by_key(KernelRecord::order);
         if let Some(last) = self.waiting.last() {
             self.latest_ns = last.time_ns;
         }
@@ -230,6 +273,14 @@ impl<W: Write> Reading<W> {
             self.observer.write(&Record::Lost(lost))?;
         }
         Ok(())
+    }
+}
+
+/// Puts what is read where it waits, and counts what is none.
+fn into<'a>(waiting: &'a mut Vec<KernelRecord>, damaged: &'a mut u64) -> impl FnMut(Read) + 'a {
+    |read| match read {
+        Ok(record) => waiting.push(record),
+        Err(Malformed) => *damaged += 1,
     }
 }
 

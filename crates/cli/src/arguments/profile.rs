@@ -14,7 +14,15 @@ pub(crate) struct ProfileArguments {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// How many samples to take in a second of a thread's CPU time
+    /// What takes the samples; without this, the kernel, or where it is forbidden, timers
+    #[arg(long, value_enum, value_name = "BACKEND")]
+    pub(crate) backend: Option<BackendChoice>,
+
+    /// Which time of threads to sample; time in which they wait needs timers
+    #[arg(long, value_enum, value_name = "CLOCK", default_value = "cpu")]
+    pub(crate) clock: ClockChoice,
+
+    /// How many samples to take in a second of a thread's time
     #[arg(
         long,
         value_name = "HZ",
@@ -63,6 +71,24 @@ pub(crate) struct ProfileArguments {
         allow_hyphen_values = true
     )]
     pub(crate) words: Vec<OsString>,
+}
+
+/// What takes samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BackendChoice {
+    /// The kernel (perf_event_open); nothing is loaded into the program
+    Perf,
+    /// Timers of the program's threads, by a library that is loaded into it
+    Timer,
+}
+
+/// A time of threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ClockChoice {
+    /// In which they run
+    Cpu,
+    /// In which they run or wait
+    Wall,
 }
 
 /// What is shown of a profile.

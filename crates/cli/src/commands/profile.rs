@@ -9,13 +9,14 @@ use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
+use unspool_collector_library::TIMER_SAMPLER;
 use unspool_container::{Order, TraceHeader};
 use unspool_profile::{Profile, View};
 use unspool_profile_record::{ReadError, Recording};
-use unspool_sampler::{RunError, Sampling, SetupError};
+use unspool_sampler::{Backend, Clock, LeftOut, RunError, Sampling, SetupError, is_perf_allowed};
 
 use super::standard_output::print_result;
-use crate::arguments::{ProfileArguments, ViewChoice};
+use crate::arguments::{BackendChoice, ClockChoice, ProfileArguments, ViewChoice};
 use crate::exit_status;
 use crate::failure::{Failure, warn};
 use crate::native_program::{ignore_interrupts, not_started, status_of, termination};
@@ -80,6 +81,68 @@ fn read(path: &Path) -> Result<Recording, Failure> {
     })
 }
 
+/// What takes the samples: as was typed, or as the kernel allows.
+fn backend(typed: &ProfileArguments) -> Result<Backend<'static>, Failure> {
+    let timers = |clock| Backend::Timers {
+        library: TIMER_SAMPLER,
+        clock,
+    };
+    Ok(match (typed.backend, typed.clock) {
+        (Some(BackendChoice::Perf), ClockChoice::Cpu) => Backend::Perf,
+        (Some(BackendChoice::Perf), ClockChoice::Wall) => {
+            let problem = "the kernel does not sample the time in which threads wait";
+            return Err(Failure::new(problem).with_help("--backend timer --clock wall does"));
+        }
+        (_, ClockChoice::Wall) => timers(Clock::Wall),
+        (Some(BackendChoice::Timer), ClockChoice::Cpu) => timers(Clock::Cpu),
+        (None, ClockChoice::Cpu) => match is_perf_allowed() {
+            Ok(()) => Backend::Perf,
+            Err(error) => {
+                warn(format_args!(
+                    "{error}: timers inside the program take them (--backend perf would not run it)"
+                ));
+                timers(Clock::Cpu)
+            }
+        },
+    })
+}
+
+/// Says what timers inside the program have left out.
+fn tell(left_out: LeftOut) {
+    if left_out.everything {
+        warn(
+            "nothing was sampled: no process has loaded the library that does it. Programs that are \
+             linked statically, run with other rights, or start without LD_PRELOAD need \
+             --backend perf",
+        );
+    }
+    let causes = [
+        (
+            left_out.without_slot,
+            "threads",
+            "more ran at one time than there is room for",
+        ),
+        (
+            left_out.without_memory,
+            "threads",
+            "there was no memory for their samples",
+        ),
+        (
+            left_out.without_timer,
+            "threads",
+            "the kernel gave no timer (ulimit -i)",
+        ),
+        (
+            left_out.elsewhere,
+            "processes",
+            "they are in another PID namespace",
+        ),
+    ];
+    for (count, what, why) in causes.into_iter().filter(|cause| cause.0 > 0) {
+        warn(format_args!("{count} {what} were not sampled: {why}"));
+    }
+}
+
 /// Runs the program; gives what was recorded and the status to end with.
 fn observe(words: &[OsString], typed: &ProfileArguments) -> Result<(Recording, u8), Failure> {
     let mut command = Command::new(&words[0]);
@@ -103,10 +166,20 @@ fn observe(words: &[OsString], typed: &ProfileArguments) -> Result<(Recording, u
         ignore_interrupts();
         termination::pass_on_to(program);
     };
-    let run = unspool_sampler::run(&mut command, sampling, header(words), &mut output, started);
+    let backend = backend(typed)?;
+    let header = header(words);
+    let run = unspool_sampler::run(
+        &mut command,
+        backend,
+        sampling,
+        header,
+        &mut output,
+        started,
+    );
     termination::pass_on_no_more();
     let outcome = run.map_err(|error| failure(error, &words[0]))?;
     let status = status_of(outcome.status);
+    tell(outcome.left_out);
     let recording = Recording::read(&output.bytes).context("cannot read the recording again")?;
     Ok((recording, status))
 }
@@ -151,7 +224,8 @@ fn failure(error: RunError, program: &OsString) -> Failure {
     match error {
         RunError::Start(error) => not_started(program, &error),
         RunError::Setup(SetupError::Forbidden { .. }) => Failure::from(error).with_help(
-            "sysctl kernel.perf_event_paranoid=2 lets every user sample programs of their own",
+            "sysctl kernel.perf_event_paranoid=2 lets every user sample programs of their own; \
+             --backend timer needs no rights",
         ),
         RunError::Write(error) if error.kind() == io::ErrorKind::FileTooLarge => {
             Failure::from(RunError::Write(error))

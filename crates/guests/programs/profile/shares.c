@@ -55,7 +55,7 @@ static void *other_thread(void *unused) {
     return unused;
 }
 
-// With an argument, left and right are exchanged.
+// By an argument, left and right are exchanged, or it kills itself after left.
 int main(int count, char **arguments) {
     int exchanged = count > 1 && strcmp(arguments[1], "exchanged") == 0;
     signal(SIGPROF, on_profiling_timer);
@@ -63,7 +63,10 @@ int main(int count, char **arguments) {
     struct itimerval every = {{0, 20000}, {0, 20000}};
     setitimer(ITIMER_PROF, &every, NULL);
 
-    double value = left(exchanged ? 0.18 : 0.42) + right(exchanged ? 0.42 : 0.18);
+    double value = left(exchanged ? 0.18 : 0.42);
+    if (count > 1 && strcmp(arguments[1], "killed") == 0)
+        raise(SIGKILL);
+    value += right(exchanged ? 0.42 : 0.18);
     value += descend(40, 0.2);
     raise(SIGUSR1);
     pthread_t thread;

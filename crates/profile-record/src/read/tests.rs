@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use unspool_container::Order;
 
 use super::*;
-use crate::record::{PathEnd, StepCertainty};
+use crate::record::{PathEnd, Source, StepCertainty};
 use crate::write::Writer;
 
 fn header() -> TraceHeader {
@@ -53,6 +53,7 @@ fn records() -> Vec<Record> {
             period_ns: 1_000_000,
             stack_bytes: 4096,
             includes_kernel: true,
+            source: Source::WallTimers,
         }),
         Record::Image(image),
         frame(0, 0x1000),
@@ -65,6 +66,13 @@ fn records() -> Vec<Record> {
             elapsed_ns: 5,
             user_ns: 4,
             system_ns: 1,
+        }),
+        Record::Counted(Counted {
+            expirations: 9,
+            sampled: 7,
+            without_room: 2,
+            used_ns: 8,
+            threads_left_out: 1,
         }),
     ]
 }
@@ -89,6 +97,9 @@ fn what_was_written_is_read() {
     assert_eq!(recording.nodes[&1].parent, Some(0));
     assert_eq!(recording.frames[&1].address, u64::MAX);
     assert_eq!(recording.images[&0].build_id, [1, 2]);
+    assert_eq!(recording.settings.unwrap().source, Source::WallTimers);
+    assert_eq!(recording.counted.unwrap().without_room, 2);
+    assert_eq!(recording.counted.unwrap().used_ns, 8);
     assert_eq!((recording.lost, recording.ending.unwrap().user_ns), (3, 4));
 }
 
@@ -97,8 +108,21 @@ fn a_file_that_was_cut_off_keeps_what_is_whole() {
     let whole = written(&records());
     let recording = Recording::read(&whole[..whole.len() - 1]).unwrap();
     assert_eq!(recording.samples.len(), 1);
-    assert_eq!(recording.ending, None);
+    assert_eq!(recording.counted, None);
     assert_eq!(recording.problems.len(), 1);
+}
+
+/// What was written before there were timers.
+#[test]
+fn settings_of_the_first_version_are_the_kernels() {
+    let mut bytes = unspool_container::bytes::ByteReader::new(&[1, 100, 8, 1]);
+    let settings = Settings {
+        period_ns: 100,
+        stack_bytes: 8,
+        includes_kernel: true,
+        source: Source::Kernel,
+    };
+    assert_eq!(Record::read(&mut bytes), Ok(Record::Settings(settings)));
 }
 
 #[test]
