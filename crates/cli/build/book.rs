@@ -35,7 +35,8 @@ fn chapters(summary: &str) -> Vec<(String, String)> {
     links.collect()
 }
 
-/// A page with the files that it includes (`{{#include PATH}}` in a line of its own).
+/// A page with the texts that it includes (`{{#include PATH}}` or `{{#include PATH:ANCHOR}}` in a
+/// line of its own).
 fn expanded(folder: &Path, page: &str) -> String {
     let mut text = String::new();
     for line in page.lines() {
@@ -43,11 +44,27 @@ fn expanded(folder: &Path, page: &str) -> String {
             .strip_prefix("{{#include ")
             .and_then(|rest| rest.strip_suffix("}}"));
         match included {
-            Some(path) => text.push_str(read(&folder.join(path)).trim_end()),
+            Some(what) => text.push_str(included_text(folder, what).trim_end()),
             None => text.push_str(line),
         }
         text.push('\n');
     }
     assert!(!text.contains("{{#"), "an unknown directive in a page");
     text
+}
+
+/// A file, or the part of one between the lines that name an anchor.
+fn included_text(folder: &Path, what: &str) -> String {
+    let (path, anchor) = what.split_once(':').unwrap_or((what, ""));
+    let text = read(&folder.join(path));
+    let begin = format!("ANCHOR: {anchor}");
+    let end = format!("ANCHOR_END: {anchor}");
+    let lines = text
+        .lines()
+        .skip_while(|line| !anchor.is_empty() && !line.ends_with(&begin))
+        .take_while(|line| anchor.is_empty() || !line.ends_with(&end));
+    let is_anchor = |line: &str| line.contains("// ANCHOR: ") || line.contains("// ANCHOR_END: ");
+    let lines: Vec<&str> = lines.filter(|line| !is_anchor(line)).collect();
+    assert!(!lines.is_empty(), "{path} has no part {anchor}");
+    lines.join("\n")
 }
