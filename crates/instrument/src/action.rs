@@ -4,7 +4,7 @@ use unspool_code_cache::gates::MOST_ARGUMENTS;
 use unspool_instructions::operands::MemoryOperand;
 
 use super::kept::Kept;
-use super::{BufferId, Counter, SamplerId, ShadowCheck};
+use super::{BufferId, Counter, SamplerId, ShadowCheck, ThreadWord};
 
 /// When an action happens with respect to its instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -139,6 +139,17 @@ pub enum Action {
         /// The call.
         call: AnalysisCall,
     },
+    /// Calls a function if the thread has counted at least so much as its word says. Only where a
+    /// superblock is reached ([`Superblock::when_reached`](crate::Superblock::when_reached)): there
+    /// nothing is added in advance.
+    Reaches {
+        /// What is counted: one that is [apart](Counter::apart).
+        counter: Counter,
+        /// The word.
+        word: ThreadWord,
+        /// The call.
+        call: AnalysisCall,
+    },
     /// Tests and stores words of shadow memory.
     Shadow {
         /// Which, and what is done with them.
@@ -207,7 +218,9 @@ impl Action {
             Action::Count { .. } | Action::Replace(_) | Action::AppendEach(_) => {
                 (&[], [None, None])
             }
-            Action::Call(call) | Action::Sampled { call, .. } => (&[], [Some(call), None]),
+            Action::Call(call) | Action::Sampled { call, .. } | Action::Reaches { call, .. } => {
+                (&[], [Some(call), None])
+            }
             Action::CallIf { test, then } => (&[], [Some(test), Some(then)]),
             Action::AppendIf { test, .. } => (&[], [Some(test), None]),
             Action::Append { fields, .. } => (fields, [None, None]),

@@ -9,7 +9,7 @@ mod area;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(crate) use self::area::thread_stack;
 pub(super) use self::area::{free, prepare, settle};
@@ -37,6 +37,8 @@ struct Registry {
     given: usize,
     /// Which group stands for certain amounts.
     groups: FxHashMap<Amounts, Counter>,
+    /// The counters that are never part of a group.
+    apart: FxHashSet<Counter>,
     /// The groups that stand for a counter among others, and for how much of it.
     parts: FxHashMap<Counter, Amounts>,
 }
@@ -62,6 +64,18 @@ impl Counter {
         let own = registry.places.len() - registry.groups.len();
         assert!(own < MOST, "a tool can have {MOST} counters");
         registry.add()
+    }
+
+    /// The same, to which code adds at its own place each time, whatever it counts beside it: so that
+    /// code can look there how much the thread has counted ([`Action::Reaches`](crate::Action::Reaches)).
+    ///
+    /// # Panics
+    /// As for [`Counter::new`].
+    #[must_use]
+    pub fn apart() -> Counter {
+        let counter = Counter::new();
+        registry().apart.insert(counter);
+        counter
     }
 
     /// The sum over all threads, those that have ended included.
@@ -118,14 +132,22 @@ pub(crate) fn together(amounts: &[(Counter, i64)]) -> Amounts {
     if amounts.len() < 2 {
         return amounts.to_vec();
     }
-    let mut sorted = amounts.to_vec();
-    sorted.sort_unstable();
     let mut registry = registry();
+    let is_apart = |&&(counter, _): &&(Counter, i64)| registry.apart.contains(&counter);
+    let mut apart: Amounts = amounts.iter().filter(is_apart).copied().collect();
+    let mut sorted: Amounts = amounts.iter().filter(|it| !is_apart(it)).copied().collect();
+    if sorted.len() < 2 {
+        apart.extend(sorted);
+        return apart;
+    }
+    sorted.sort_unstable();
     if let Some(&group) = registry.groups.get(&sorted) {
-        return vec![(group, 1)];
+        apart.push((group, 1));
+        return apart;
     }
     if registry.groups.len() == MOST {
-        return sorted;
+        apart.extend(sorted);
+        return apart;
     }
     let group = registry.add();
     for &(counter, amount) in &sorted {
@@ -133,7 +155,8 @@ pub(crate) fn together(amounts: &[(Counter, i64)]) -> Amounts {
         parts.push((group, amount));
     }
     registry.groups.insert(sorted, group);
-    vec![(group, 1)]
+    apart.push((group, 1));
+    apart
 }
 
 fn add_up(parts: &[(CounterPlace, i64)], value: impl Fn(CounterPlace) -> u64) -> u64 {

@@ -206,6 +206,7 @@ impl Inserter for Insertion {
         let mut translation = self.progress.with(walk);
         (translation.own.at, translation.own.completed) = (item.pc, false);
         hooks::emit(&mut translation, item);
+        translation.act(item, self.inserted.reached(), item.flags_live);
     }
 
     fn choice(&self) -> Option<Choice> {
@@ -411,6 +412,9 @@ impl Insertion {
                 walk.disturb(number + 1);
             }
         }
+        if !self.inserted.reached().is_empty() {
+            walk.disturb(0);
+        }
         let functions = self.progress.parts.functions;
         if items
             .first()
@@ -449,6 +453,11 @@ impl Translation<'_, '_> {
                 Action::Sampled { sampler, call } => {
                     rarely::sampled(self, (item, flags_live), *sampler, call);
                 }
+                Action::Reaches {
+                    counter,
+                    word,
+                    call,
+                } => rarely::reaches(self, (item, flags_live), (*counter, *word), call),
                 Action::Shadow { check, otherwise } => {
                     shadows::emit(self, (item, flags_live), check, otherwise.as_deref());
                 }

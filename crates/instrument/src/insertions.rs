@@ -9,6 +9,8 @@ use super::{Action, CallWhenOver, InsertionPoint};
 #[derive(Debug, Default)]
 pub(crate) struct Inserted {
     actions: Vec<Action>,
+    /// What is done where the superblock is reached, whichever version of it follows.
+    reached: Vec<Action>,
     /// The instruction's number and the place of each.
     places: Vec<(u32, InsertionPoint)>,
     /// What is called when the system calls are over that instructions make.
@@ -48,6 +50,16 @@ impl Inserted {
         self.actions.push(action);
     }
 
+    /// Adds what is done where the superblock is reached.
+    pub(super) fn push_reached(&mut self, action: Action) {
+        self.reached.push(action);
+    }
+
+    /// What is done where the superblock is reached.
+    pub(crate) fn reached(&self) -> &[Action] {
+        &self.reached
+    }
+
     /// Adds a call, behind those that are made already when the instruction's system call is over.
     pub(super) fn push_over(&mut self, number: usize, call: CallWhenOver) {
         self.over.push((number as u32, call));
@@ -56,6 +68,7 @@ impl Inserted {
     /// Makes it as new, except for the room that its parts have.
     pub(super) fn clear(&mut self) {
         self.actions.clear();
+        self.reached.clear();
         self.places.clear();
         self.over.clear();
         self.ranges.clear();

@@ -106,6 +106,14 @@ impl<'a> Superblock<'a> {
         self.items.first().map_or(0, |item| item.pc)
     }
 
+    /// Has something done each time a thread comes to its first instruction, whichever version of the
+    /// code it executes then; behind what is done at moments of routines. Only a call that does not
+    /// have the program go on elsewhere, or may make one.
+    pub fn when_reached(&self, action: Action) {
+        debug_assert!(action.calls() && !action.has_context());
+        self.inserted.borrow_mut().push_reached(action);
+    }
+
     /// Its instructions, at least one.
     pub fn instructions(&'a self) -> impl ExactSizeIterator<Item = Instruction<'a>> + use<'a> {
         (0..self.items.len()).map(move |index| Instruction {

@@ -11,6 +11,7 @@ mod calls;
 mod changed;
 mod conditional;
 mod costs;
+mod counted_regions;
 mod crowded;
 mod each_access;
 mod ends;
@@ -59,6 +60,7 @@ fn main() {
         "raised" => run(raised::Raised),
         "rarely" => run(rarely::Rarely::new()),
         "reads" => run(reads::Reads::default()),
+        "counted-regions" => run(counted_regions::CountedRegions::new()),
         "regions" => run(regions::Regions::new()),
         "repetitions" => run(repetitions::Repetitions::new()),
         "results" => run(results::Results::default()),

@@ -141,6 +141,13 @@ impl<'a, T> Superblock<'a, T> {
     pub fn instructions(&self) -> Instructions<'a, T> {
         Instructions::new(self.inner.instructions())
     }
+
+    /// Has something done where it is reached, whichever version follows.
+    pub(crate) fn when_reached(&self, action: impl FnOnce(Point<'a, T>) -> Action) {
+        if let Some(first) = self.instructions().next() {
+            self.inner.when_reached(action(first.before()));
+        }
+    }
 }
 
 impl<'a, T> Block<'a, T> {

@@ -8,7 +8,7 @@
 mod progress;
 mod trigger;
 
-use unspool_instrument::{Annotation, Switch, Version};
+use unspool_instrument::{Action, Annotation, Counter, Switch, ThreadWord, Version};
 use unspool_kernel::lock::Mutex;
 
 use self::progress::Progress;
@@ -99,30 +99,55 @@ pub struct Controller {
     begin: Trigger,
     end: Trigger,
     once: bool,
+    /// What counts instructions, if a number of them bounds regions.
+    count: Option<Count>,
     /// How far all threads are together, if they have regions together.
     together: Option<Mutex<Progress>>,
+}
+
+/// What counts the instructions of threads.
+#[derive(Debug, Clone, Copy)]
+struct Count {
+    executed: Counter,
+    /// At which number the controller is to look again.
+    due: ThreadWord,
 }
 
 impl Controller {
     /// One by which each thread has regions of its own.
     #[must_use]
     pub fn of_threads(begin: Trigger, end: Trigger) -> Controller {
+        let triggers = [&begin.event, &end.event];
+        let counts = triggers.contains(&&Event::Instruction);
         Controller {
             switch: Switch::new(),
             begin,
             end,
             once: false,
+            count: counts.then(|| Count {
+                executed: Counter::apart(),
+                due: ThreadWord::new(),
+            }),
             together: None,
         }
     }
 
     /// One by which all threads have regions together: what any of them does counts, and the switches
     /// of all are turned.
+    ///
+    /// # Panics
+    /// If a number of instructions bounds them, which threads have by themselves.
     #[must_use]
+    #[track_caller]
     pub fn of_process(begin: Trigger, end: Trigger) -> Controller {
+        let controller = Controller::of_threads(begin, end);
+        assert!(
+            controller.count.is_none(),
+            "instructions are counted for each thread: Controller::of_threads"
+        );
         Controller {
             together: Some(Mutex::default()),
-            ..Controller::of_threads(begin, end)
+            ..controller
         }
     }
 
@@ -157,10 +182,24 @@ impl Controller {
         }
     }
 
+    /// To be called in [`Tool::forked`] if numbers of instructions bound regions: in the child, whose
+    /// counters are at zero, what has been executed since the last region began or ended is counted
+    /// from there.
+    pub fn forked<T: Controlled>(&self, state: &mut T::Thread) {
+        if let Some(count) = self.count {
+            let progress = &mut T::progress(state).0;
+            progress.begin_anew();
+            count.due.set(progress.due(self));
+        }
+    }
+
     /// To be called for each superblock in [`Tool::instrument`]: which version of it this is. What the
     /// tool wants of regions it inserts into [`Version::On`].
     #[must_use]
     pub fn version<T: Controlled>(&self, superblock: &Superblock<'_, T>) -> Version {
+        if let Some(count) = self.count {
+            count.insert(superblock);
+        }
         superblock.version(self.switch)
     }
 
@@ -168,27 +207,69 @@ impl Controller {
     fn passes<T: Controlled>(&self, tool: &T, state: &mut T::Thread, sides: Sides) {
         let change = match &self.together {
             None => {
-                let change = T::progress(state).0.pass(sides, self);
-                if let Some(change) = &change {
-                    self.switch.set(change.is_begin);
-                }
+                let progress = &mut T::progress(state).0;
+                let executed = self.count.map(|count| count.executed.of_this_thread());
+                let change = progress.pass((sides, executed), self);
+                self.turn(&change, progress);
                 change
             }
             Some(together) => {
                 // Switches are turned in the order in which regions begin and end.
                 let mut progress = together.lock();
-                let change = progress.pass(sides, self);
+                let change = progress.pass((sides, None), self);
                 if let Some(change) = &change {
                     self.switch.set_everywhere(change.is_begin);
                 }
                 change
             }
         };
-        match change {
-            Some(change) if change.is_begin => tool.region_begins(state, &change),
-            Some(change) => tool.region_ends(state, &change),
-            None => {}
+        tell(tool, state, change);
+    }
+
+    /// A region of the thread begins or ends, if that has changed.
+    fn turn(&self, change: &Option<RegionChange>, progress: &Progress) {
+        if let Some(change) = change {
+            self.switch.set(change.is_begin);
+            if let Some(count) = self.count {
+                count.due.set(progress.due(self));
+            }
         }
+    }
+}
+
+impl Count {
+    /// Has the instructions of a superblock counted, and the number looked at where it is reached.
+    fn insert<T: Controlled>(self, superblock: &Superblock<'_, T>) {
+        let instructions = superblock.instructions();
+        instructions.for_each(|it| it.before().count(self.executed, 1));
+        superblock.when_reached(|point| Action::Reaches {
+            counter: self.executed,
+            word: self.due,
+            call: point.analysis(counted::<T>, &()),
+        });
+    }
+}
+
+/// What inserted code calls where a thread has executed so many instructions that a region may begin
+/// or end: at its start, too.
+fn counted<T: Controlled>(tool: &T, state: &mut T::Thread) {
+    let controller = tool.controller();
+    let Some(count) = controller.count else {
+        return;
+    };
+    let progress = &mut T::progress(state).0;
+    let change = progress.count(count.executed.of_this_thread(), controller);
+    controller.turn(&change, progress);
+    count.due.set(progress.due(controller));
+    tell(tool, state, change);
+}
+
+/// Tells the tool what has become of regions.
+fn tell<T: Controlled>(tool: &T, state: &mut T::Thread, change: Option<RegionChange>) {
+    match change {
+        Some(change) if change.is_begin => tool.region_begins(state, &change),
+        Some(change) => tool.region_ends(state, &change),
+        None => {}
     }
 }
 

@@ -97,6 +97,11 @@ impl Emitter {
         self.imm32(self.slots + slot);
     }
 
+    /// `cmp register, fs:[slot]`; sets the flags.
+    pub fn compare_with_slot(&mut self, register: Gpr, slot: i32) {
+        self.slot_operand(0x3b, register, slot);
+    }
+
     /// `xor register, fs:[slot]`, 4 bytes; sets the flags.
     pub fn xor_slot(&mut self, register: Gpr, slot: i32) {
         self.on_slot(&[0x40 | (register >> 3) << 2, 0x33], register & 7, slot);

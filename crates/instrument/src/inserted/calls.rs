@@ -118,7 +118,7 @@ pub(super) fn size(parts: &Parts, action: &Action) -> usize {
         Action::Count { .. } => ADDITION,
         Action::Call(it) => call(it),
         Action::CallIf { test, then } => call(test) + call(then),
-        Action::Sampled { call: it, .. } => call(it) + TEST,
+        Action::Sampled { call: it, .. } | Action::Reaches { call: it, .. } => call(it) + TEST,
         Action::Shadow { check, otherwise } => {
             let each = check.tests.len() + check.stores.len();
             let called = otherwise.as_ref().map(|action| size(parts, action));

@@ -26,7 +26,9 @@ pub(super) fn fit(
     let mut bytes = 0;
     for index in 0..items.len() {
         let actions = inserted.actions_around(index).iter();
-        let here: usize = actions.map(|action| calls::size(parts, action)).sum();
+        let reached = if index == 0 { inserted.reached() } else { &[] };
+        let all = actions.chain(reached);
+        let here: usize = all.map(|action| calls::size(parts, action)).sum();
         let pc = items[index].pc;
         if here > most {
             unspool_kernel::diagnostics::fatal(&format!(

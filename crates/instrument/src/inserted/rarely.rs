@@ -1,4 +1,4 @@
-//! Calls that are made when a countdown ends.
+//! Calls that are made when a countdown ends, or when a counter has come somewhere.
 //!
 //! What decides is inlined. The call itself is an ordinary one, away from the straight path
 //! ([`rare_call`]).
@@ -7,12 +7,13 @@ use unspool_code_cache::emit::gpr;
 
 use super::{Translation, rare_call};
 use crate::slots::offset as tool_offset;
-use crate::{Action, AnalysisCall, SamplerId};
+use crate::{Action, AnalysisCall, Counter, SamplerId, ThreadWord};
 use unspool_engine::translate::insertion::detour::Jumps;
 use unspool_engine::translate::superblock::Item;
 
-/// The condition, as opcodes have it.
+/// Conditions, as opcodes have them.
 const EQUAL: u8 = 4;
+const ABOVE_OR_EQUAL: u8 = 3;
 
 /// Emits a call that is made when a countdown ends.
 pub(super) fn sampled(
@@ -40,4 +41,22 @@ pub(super) fn sampled(
     let jumps = Jumps::from_slice(&[jump]);
     let call = Action::Call(call.clone());
     rare_call::put_off(translation, (item, flags_live), jumps, call, Some(sampler));
+}
+
+/// Emits a call that is made if the thread has counted at least so much as its word says.
+pub(super) fn reaches(
+    translation: &mut Translation,
+    (item, flags_live): (&Item, bool),
+    (counter, word): (Counter, ThreadWord),
+    call: &AnalysisCall,
+) {
+    let walk = &mut *translation.walk;
+    let [register] = walk.take_registers(0);
+    walk.borrowed.take_flags(&mut walk.builder, flags_live);
+    let code = &mut walk.builder.code;
+    code.load_slot(register, counter.place().slot());
+    code.compare_with_slot(register, tool_offset::WORDS + 8 * word.index() as i32);
+    let jumps = Jumps::from_slice(&[code.jump_forward_if(ABOVE_OR_EQUAL)]);
+    let call = Action::Call(call.clone());
+    rare_call::put_off(translation, (item, flags_live), jumps, call, None);
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use unspool_guests::Ending;
 
-use super::{build, under};
+use super::{agrees, build, under};
 
 const THREADS: u64 = 3;
 const STEPS: u64 = 900;
@@ -84,4 +84,30 @@ fn regions_are_bounded_by_an_instruction() {
     let calls = STEPS * THREADS;
     let expected = line([calls * (LENGTH - 1), 0, calls, calls, calls]);
     tells(&["address", address], &expected);
+}
+
+#[test]
+fn regions_are_as_many_instructions_as_told() {
+    let is_told = |line: &str| line.contains(" regions, ");
+    for lengths in [["1", "1"], ["1000", "500"], ["64", "4000"]] {
+        let tool = [&["counted-regions"], &lengths[..]].concat();
+        agrees(&tool, "functions/regions", |line| {
+            is_told(line).then_some(line == "many regions, 0 late, none wrong")
+        });
+    }
+    for guest in [
+        "processes/fork_tree",
+        "threads/create_and_join_often",
+        "signals/registers_kept",
+        "signals/fault_repaired",
+    ] {
+        agrees(&["counted-regions", "64", "4000"], guest, |line| {
+            is_told(line).then(|| line.ends_with(" regions, 0 late, none wrong"))
+        });
+    }
+    // What is counted outside regions is found out.
+    let tool = ["counted-regions", "1000", "500", "elsewhere"];
+    agrees(&tool, "functions/regions", |line| {
+        is_told(line).then_some(line == "many regions, 0 late, some wrong")
+    });
 }

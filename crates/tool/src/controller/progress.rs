@@ -1,7 +1,7 @@
 //! How far a thread, or all of them together, are with regions: a pure machine.
 
 use super::Controller;
-use super::trigger::Sides;
+use super::trigger::{Event, Sides, Trigger};
 
 /// That a region has begun or ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -10,6 +10,9 @@ pub struct RegionChange {
     pub is_begin: bool,
     /// Which region it is: 1 for the first one, of the thread or of the process.
     pub number: u64,
+    /// How many instructions the thread has executed until then, if a number of them bounds regions
+    /// ([`Trigger::instructions`]).
+    pub instructions: Option<u64>,
 }
 
 /// How far a thread is, or all of them together.
@@ -20,31 +23,65 @@ pub(super) struct Progress {
     passed: u64,
     /// How many regions have begun.
     begun: u64,
+    /// How many instructions had been executed when the last one began or ended.
+    since: u64,
 }
 
 impl Progress {
-    /// A place is passed that bounds regions. Returns whether one begins or ends by that: one of
-    /// both, even if the place bounds them on both sides.
-    pub(super) fn pass(&mut self, sides: Sides, controller: &Controller) -> Option<RegionChange> {
-        let (awaited, wanted) = match self.is_within {
-            false => (Sides::BEGIN, controller.begin.count),
-            true => (Sides::END, controller.end.count),
-        };
-        let is_over = controller.once && self.begun != 0 && !self.is_within;
-        if is_over || !sides.has(awaited) {
+    /// A place is passed that bounds regions, behind so many instructions, if they are counted. Returns
+    /// whether one begins or ends by that: one of both, even if the place bounds them on both sides.
+    pub(super) fn pass(
+        &mut self,
+        (sides, executed): (Sides, Option<u64>),
+        controller: &Controller,
+    ) -> Option<RegionChange> {
+        let (side, trigger) = self.awaited(controller)?;
+        if !sides.has(side) {
             return None;
         }
         self.passed += 1;
-        (self.passed >= wanted).then(|| self.turn())
+        (self.passed >= trigger.count).then(|| self.turn(executed))
     }
 
-    fn turn(&mut self) -> RegionChange {
+    /// The thread has executed so many instructions. Returns whether a region begins or ends by that.
+    pub(super) fn count(&mut self, executed: u64, controller: &Controller) -> Option<RegionChange> {
+        (executed >= self.due(controller)).then(|| self.turn(Some(executed)))
+    }
+
+    /// Instructions are counted from zero again.
+    pub(super) fn begin_anew(&mut self) {
+        self.since = 0;
+    }
+
+    /// At how many instructions of the thread a region begins or ends; the highest number if none does.
+    pub(super) fn due(&self, controller: &Controller) -> u64 {
+        match self.awaited(controller) {
+            Some((_, trigger)) if trigger.event == Event::Instruction => {
+                self.since.saturating_add(trigger.count)
+            }
+            _ => u64::MAX,
+        }
+    }
+
+    /// What bounds a region next, and on which side; `None` if nothing does any more.
+    fn awaited<'a>(&self, controller: &'a Controller) -> Option<(Sides, &'a Trigger)> {
+        let is_over = controller.once && self.begun != 0;
+        match self.is_within {
+            true => Some((Sides::END, &controller.end)),
+            false if is_over => None,
+            false => Some((Sides::BEGIN, &controller.begin)),
+        }
+    }
+
+    fn turn(&mut self, executed: Option<u64>) -> RegionChange {
+        self.since = executed.unwrap_or(self.since);
         self.passed = 0;
         self.is_within = !self.is_within;
         self.begun += u64::from(self.is_within);
         RegionChange {
             is_begin: self.is_within,
             number: self.begun,
+            instructions: executed,
         }
     }
 }
@@ -64,7 +101,7 @@ mod tests {
         };
         let told = places
             .chars()
-            .map(|place| progress.pass(side(place), controller));
+            .map(|place| progress.pass((side(place), None), controller));
         let told = told.map(|change| match change {
             None => "-".to_owned(),
             Some(change) if change.is_begin => format!("[{}", change.number),
@@ -82,6 +119,34 @@ mod tests {
         assert_eq!(changes(&counted, "bebeeebb"), "- - [1 - - 1] - [2");
         let once = Controller::of_threads(begin, end).once();
         assert_eq!(changes(&once, "bebe"), "[1 1] - -");
+    }
+
+    #[test]
+    fn instructions_are_counted_from_the_last_change() {
+        let (begin, end) = (Trigger::instructions(100), Trigger::instructions(50));
+        let controller = Controller::of_threads(begin, end);
+        let mut progress = Progress::default();
+        let mut told = Vec::new();
+        for executed in (0..=300).step_by(30) {
+            let change = progress.count(executed, &controller);
+            told.extend(
+                change.map(|change| (change.is_begin, executed, progress.due(&controller))),
+            );
+        }
+        let expected = [(true, 120, 170), (false, 180, 280), (true, 300, 350)];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn a_routine_may_end_what_a_number_begins() {
+        let controller = Controller::of_threads(Trigger::instructions(100), Trigger::exit("end"));
+        let mut progress = Progress::default();
+        assert_eq!(progress.pass((Sides::END, Some(10)), &controller), None);
+        assert!(progress.count(100, &controller).is_some());
+        assert_eq!(progress.due(&controller), u64::MAX);
+        let change = progress.pass((Sides::END, Some(130)), &controller);
+        assert_eq!(change.and_then(|change| change.instructions), Some(130));
+        assert_eq!(progress.due(&controller), 230);
     }
 
     #[test]
