@@ -10,6 +10,7 @@
 
 use std::cell::Cell;
 use std::io;
+use std::ops::Range;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,7 +20,7 @@ use unspool_code_cache::slots::{Slots, slots};
 use unspool_kernel::layout;
 use unspool_kernel::lock::{Mutex, OnceLock};
 
-use super::in_tool::in_tool;
+use super::in_tool::{in_tool, state, thread_state};
 use crate::slots as tool_slots;
 use crate::slots::MOST_BUFFERS;
 use unspool_engine::thread::Thread;
@@ -32,9 +33,9 @@ const MOST_BYTES: usize = 1 << 46;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BufferId(u8);
 
-/// What gets a batch: the address of the first entry, and how many there are. It runs in the
-/// thread that made them, on the engine's stack, and must return.
-pub type Deliver = extern "C" fn(*const u8, usize);
+/// What gets a batch: what the tool keeps for the thread, the address of the first entry, and how
+/// many there are. It runs in the thread that made them, on the engine's stack, and must return.
+pub type Deliver = extern "C" fn(*mut (), *const u8, usize);
 
 /// What is known of a buffer.
 #[derive(Debug, Clone, Copy)]
@@ -123,6 +124,11 @@ fn kinds() -> &'static [BufferKind] {
     KINDS.get().map_or(&[], Vec::as_slice)
 }
 
+/// How many buffers the tool has.
+pub(crate) fn count() -> usize {
+    kinds().len()
+}
+
 /// Whether the tool has buffers.
 pub(crate) fn are_used() -> bool {
     !kinds().is_empty()
@@ -195,14 +201,26 @@ fn hand_over_those(wanted: impl Fn(&BufferKind) -> bool) {
         }
         let base = tool_slots::of(slots()).buffers[number].base.get();
         let end = position(slots(), number).replace(base);
-        hand_over(kind, base, end);
+        hand_over(kind, base..end, thread_state());
     }
 }
 
-fn hand_over(kind: &BufferKind, base: u64, end: u64) {
-    let count = (end - base) as usize / kind.entry_size;
+thread_local! {
+    /// Whether the tool is getting entries of this thread.
+    static IS_DELIVERED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the tool is getting entries of the calling thread.
+pub(crate) fn is_delivered() -> bool {
+    IS_DELIVERED.get()
+}
+
+fn hand_over(kind: &BufferKind, entries: Range<u64>, state: *mut ()) {
+    let count = (entries.end - entries.start) as usize / kind.entry_size;
     if count != 0 {
-        in_tool(|| (kind.deliver)(base as *const u8, count));
+        IS_DELIVERED.set(true);
+        in_tool(|| (kind.deliver)(state, entries.start as *const u8, count));
+        IS_DELIVERED.set(false);
     }
 }
 
@@ -249,7 +267,7 @@ pub(crate) fn make_room(
     let start = thread.register(register);
     let part = &tool_slots::of(slots).buffers[number];
     let (base, end) = (part.base.get(), part.end.get());
-    hand_over(&kinds()[number], base, start);
+    hand_over(&kinds()[number], base..start, state(thread));
     // SAFETY: both ranges lie in this thread's part.
     unsafe { std::ptr::copy(start as *const u8, base as *mut u8, (end - start) as usize) };
     if number != 0 || !first_is_bound() {
@@ -258,29 +276,73 @@ pub(crate) fn make_room(
     thread.set_register(register, base);
 }
 
+/// What the path from which a function is called has stored behind a buffer's position.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct PendingBytes {
+    /// All of it: by so much the path's end moves the position.
+    pub(crate) all: u32,
+    /// Those of them, the last ones, that count only if the instruction completes before which the
+    /// function is called.
+    pub(crate) undecided: u32,
+}
+
+impl PendingBytes {
+    pub(crate) fn to_word(self) -> u64 {
+        u64::from(self.all) | u64::from(self.undecided) << 32
+    }
+
+    pub(crate) fn from_word(word: u64) -> PendingBytes {
+        PendingBytes {
+            all: word as u32,
+            undecided: (word >> 32) as u32,
+        }
+    }
+}
+
+/// What inserted code has announced to the function that the calling thread is in.
+pub(super) fn pending_here(buffer: BufferId) -> PendingBytes {
+    let part = &tool_slots::of(slots()).buffers[buffer.index()];
+    PendingBytes::from_word(part.pending.get())
+}
+
+/// The calling thread has left the place of a call whose inserted code will not revoke that.
+pub(super) fn forget_pending() {
+    for part in &tool_slots::of(slots()).buffers[..kinds().len()] {
+        part.pending.set(0);
+    }
+}
+
 /// Appends entries for code that does not run in place of the program, in a call or outside.
+///
+/// A thread's part has, in order: entries that are complete, up to the position; those that the path
+/// has stored behind it; and room. What is appended here goes behind them all, except that entries
+/// which count only if the instruction completes stay the last ones. When a part is handed over in
+/// the middle of a path, the path goes on behind what is left. The position, relative to which it
+/// stores, may then lie before the start of the part until the path ends.
 pub(super) struct Appender {
-    kind: BufferKind,
+    kind: &'static BufferKind,
     number: usize,
+    state: *mut (),
     base: u64,
     end: u64,
-    /// Where the next entry goes.
-    next: u64,
-    /// Bytes in front of it that the path has stored, and by which its end will move the position.
-    pending: usize,
+    /// Behind the last entry.
+    top: u64,
+    pending: PendingBytes,
 }
 
 impl Appender {
-    /// Behind what the calling thread has appended, and what its path has stored.
-    pub(super) fn new(buffer: BufferId, pending: usize) -> Appender {
+    /// Behind what the calling thread has appended, and what its path has stored. With `state` the
+    /// tool gets entries for which there is no room.
+    pub(super) fn new(buffer: BufferId, pending: PendingBytes, state: *mut ()) -> Appender {
         let number = buffer.index();
         let part = &tool_slots::of(slots()).buffers[number];
         Appender {
-            kind: kinds()[number],
+            kind: &kinds()[number],
             number,
+            state,
             base: part.base.get(),
             end: part.end.get(),
-            next: position(slots(), number).get() + pending as u64,
+            top: position(slots(), number).get() + u64::from(pending.all),
             pending,
         }
     }
@@ -288,11 +350,20 @@ impl Appender {
     /// Appends an entry of the buffer's size.
     pub(super) fn push(&mut self, entry: &[u8]) {
         debug_assert_eq!(entry.len(), self.kind.entry_size);
-        let (from, to) = (entry.as_ptr(), self.take_place());
+        // SAFETY: the entry has as many bytes as the buffer's have.
+        unsafe { self.push_from(entry.as_ptr()) }
+    }
+
+    /// The same for an entry that may have bytes which are not set.
+    ///
+    /// # Safety
+    /// There must be as many bytes as the buffer's entries have.
+    pub(super) unsafe fn push_from(&mut self, from: *const u8) {
+        let to = self.take_place();
         // The most frequent sizes without a call.
-        // SAFETY: there is room for the entry in this thread's part.
+        // SAFETY: there is room for the entry, and as many bytes are there, as the caller says.
         unsafe {
-            match entry.len() {
+            match self.kind.entry_size {
                 8 => std::ptr::copy_nonoverlapping(from, to, 8),
                 16 => std::ptr::copy_nonoverlapping(from, to, 16),
                 24 => std::ptr::copy_nonoverlapping(from, to, 24),
@@ -314,27 +385,50 @@ impl Appender {
 
     /// Where the next entry goes, for which there is room.
     fn take_place(&mut self) -> *mut u8 {
-        let size = self.kind.entry_size as u64;
-        if self.next + size > self.end {
+        let size = self.kind.entry_size;
+        if self.top + size as u64 > self.end {
             self.make_room();
         }
-        let place = self.next;
-        self.next += size;
-        place as *mut u8
+        let undecided = u64::from(self.pending.undecided);
+        let place = (self.top - undecided) as *mut u8;
+        if undecided != 0 {
+            // SAFETY: both ranges lie in this thread's part, in which there is room for an entry.
+            unsafe { std::ptr::copy(place, place.add(size), undecided as usize) };
+        }
+        self.top += size as u64;
+        place
     }
 
-    /// Hands over all but as many bytes as the path's end will add to the position.
     fn make_room(&mut self) {
-        let rest = self.next - self.pending as u64;
-        hand_over(&self.kind, self.base, rest);
-        // SAFETY: both ranges lie in this thread's part.
-        unsafe { std::ptr::copy(rest as *const u8, self.base as *mut u8, self.pending) };
-        self.next = self.base + self.pending as u64;
+        self.flush();
+        let room = (self.end - self.top) as usize;
+        assert!(
+            self.kind.entry_size <= room,
+            "the buffer of {} bytes that is made at {} is too small for what one instruction appends; give it room for more entries",
+            self.end - self.base,
+            self.kind.made_at
+        );
+    }
+
+    /// Hands over all that counts whether the instruction completes or not.
+    pub(super) fn flush(&mut self) {
+        let undecided = u64::from(self.pending.undecided);
+        let decided = self.top - undecided;
+        self.top = self.base + undecided;
         self.keep_position();
+        hand_over(self.kind, self.base..decided, self.state);
+        // SAFETY: both ranges lie in this thread's part.
+        unsafe {
+            std::ptr::copy(
+                decided as *const u8,
+                self.base as *mut u8,
+                undecided as usize,
+            );
+        }
     }
 
     fn keep_position(&self) {
-        position(slots(), self.number).set(self.next - self.pending as u64);
+        position(slots(), self.number).set(self.top - u64::from(self.pending.all));
     }
 }
 

@@ -284,6 +284,7 @@ impl Client for Instrumenter {
     /// Counters and buffers get what is still due, and counters give back what was added in
     /// advance.
     fn left_mid_fragment(&self, position: Position, completed: bool) {
+        buffers::forget_pending();
         if position.prologue {
             return;
         }
@@ -325,6 +326,7 @@ impl Client for Instrumenter {
             let (tool, state) = (call.tool.get() as *const (), state(thread));
             function(tool, state, first, second, third, fourth)
         });
+        buffers::forget_pending();
         call.result.set(result);
         thread.pc() != place
     }

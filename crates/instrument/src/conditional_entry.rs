@@ -4,7 +4,7 @@
 use smallvec::SmallVec;
 
 use super::action::Content;
-use super::buffers::Appender;
+use super::buffers::{Appender, PendingBytes};
 use super::{AnalysisCall, Argument, ConditionalEntry, Field, argument_word, thread_number};
 
 impl ConditionalEntry {
@@ -27,18 +27,18 @@ impl ConditionalEntry {
         fields.collect()
     }
 
-    /// The call that appends it. The path has stored so many bytes in the buffer.
-    pub(crate) fn call(&'static self, pending: u32, words: &[Argument]) -> AnalysisCall {
+    /// The call that appends it. The path has stored so much in the buffer.
+    pub(crate) fn call(&'static self, pending: PendingBytes, words: &[Argument]) -> AnalysisCall {
         let this = std::ptr::from_ref(self) as u64;
-        let own = [this, u64::from(pending)].map(Argument::Constant);
+        let own = [this, pending.to_word()].map(Argument::Constant);
         AnalysisCall {
             function: append,
             arguments: own.into_iter().chain(words.iter().copied()).collect(),
         }
     }
 
-    fn append(&self, pending: usize, mut word: impl FnMut() -> u64) {
-        let mut appender = Appender::new(self.buffer(), pending);
+    fn append(&self, state: *mut (), pending: PendingBytes, mut word: impl FnMut() -> u64) {
+        let mut appender = Appender::new(self.buffer(), pending, state);
         let entry = appender.push_empty();
         for &(offset, size, content) in &self.fields {
             let value = match content {
@@ -61,7 +61,7 @@ pub(crate) fn time_stamp() -> u64 {
 
 extern "C" fn append(
     _: *const (),
-    _: *mut (),
+    state: *mut (),
     entry: u64,
     pending: u64,
     first: u64,
@@ -70,7 +70,7 @@ extern "C" fn append(
     // SAFETY: inserted code passes what is kept for good.
     let entry = unsafe { &*(entry as *const ConditionalEntry) };
     let mut number = 2;
-    entry.append(pending as usize, || {
+    entry.append(state, PendingBytes::from_word(pending), || {
         number += 1;
         match number - 1 {
             2 => first,

@@ -7,33 +7,35 @@
 
 use std::cell::{Cell, RefCell};
 
-use super::buffers::Appender;
+use super::buffers::{self, Appender, PendingBytes};
 use super::conditional_entry::time_stamp;
 use super::elements::{Elements, Rounds};
-use super::{AnalysisCall, Argument, Context, EachAccess, Field, thread_number};
+use super::{
+    AnalysisCall, Argument, BufferId, Context, EachAccess, Field, thread_number, thread_state,
+};
 use unspool_code_cache::emit::gpr;
 use unspool_code_cache::slots::slots;
 
 impl EachAccess {
-    /// The call before the instruction. The path has stored so many bytes in the buffer.
-    pub(crate) fn call_before(&'static self, pending: u32) -> AnalysisCall {
+    /// The call before the instruction. The path has stored so much in the buffer.
+    pub(crate) fn call_before(&'static self, pending: PendingBytes) -> AnalysisCall {
         let this = std::ptr::from_ref(self) as u64;
         AnalysisCall {
             function: begin,
             arguments: vec![
                 Argument::Constant(this),
-                Argument::Constant(pending.into()),
+                Argument::Constant(pending.to_word()),
                 Argument::Context(0),
             ],
         }
     }
 
     /// The call behind it.
-    pub(crate) fn call_behind(&self, pending: u32) -> AnalysisCall {
+    pub(crate) fn call_behind(&self, pending: PendingBytes) -> AnalysisCall {
         AnalysisCall {
             function: complete,
             arguments: vec![
-                Argument::Constant(pending.into()),
+                Argument::Constant(pending.to_word()),
                 Argument::Register(gpr::RCX),
             ],
         }
@@ -150,11 +152,17 @@ impl Begun {
         Begun::Entries(each, entries)
     }
 
+    fn each(&self) -> &'static EachAccess {
+        match self {
+            Begun::Entries(each, _) | Begun::Rounds { each, .. } => each,
+        }
+    }
+
     /// Appends what it has done. If it is repeated, its count is `count` now.
-    fn append(self, pending: usize, count: u64) {
+    fn append(self, pending: PendingBytes, count: u64, state: *mut ()) {
         match self {
             Begun::Entries(each, entries) => {
-                let mut appender = Appender::new(each.buffer, pending);
+                let mut appender = Appender::new(each.buffer, pending, state);
                 for entry in entries.chunks_exact(each.size.into()) {
                     appender.push(entry);
                 }
@@ -164,7 +172,7 @@ impl Begun {
                 most,
                 mut ways,
             } => {
-                let mut appender = Appender::new(each.buffer, pending);
+                let mut appender = Appender::new(each.buffer, pending, state);
                 let narrow = ways.first().is_some_and(|(way, _)| way.is_narrow());
                 let left = if narrow { count & 0xffff_ffff } else { count };
                 for round in 0..most.saturating_sub(left) {
@@ -178,8 +186,8 @@ impl Begun {
 }
 
 /// An instruction is about to be executed.
-extern "C" fn begin(_: *const (), _: *mut (), each: u64, pending: u64, _: u64, _: u64) -> u64 {
-    append_left(pending as usize);
+extern "C" fn begin(_: *const (), state: *mut (), each: u64, pending: u64, _: u64, _: u64) -> u64 {
+    append_left(state, |_| PendingBytes::from_word(pending));
     // SAFETY: inserted code passes what is kept for good.
     let each = unsafe { &*(each as *const EachAccess) };
     let context = Context::current();
@@ -192,8 +200,15 @@ extern "C" fn begin(_: *const (), _: *mut (), each: u64, pending: u64, _: u64, _
 }
 
 /// It has been.
-extern "C" fn complete(_: *const (), _: *mut (), pending: u64, count: u64, _: u64, _: u64) -> u64 {
-    append(pending as usize, count);
+extern "C" fn complete(
+    _: *const (),
+    state: *mut (),
+    pending: u64,
+    count: u64,
+    _: u64,
+    _: u64,
+) -> u64 {
+    append(count, state, |_| PendingBytes::from_word(pending));
     0
 }
 
@@ -208,18 +223,24 @@ pub(super) fn leave() {
 /// Appends what a repeated instruction has done that was left in its middle. The calling thread is
 /// outside of translated code.
 pub(super) fn settle() {
-    append_left(0);
+    append_left(thread_state(), |_| PendingBytes::default());
 }
 
-fn append_left(pending: usize) {
+/// The same in a function of the tool, which is about to append something else.
+pub(super) fn settle_in_function(state: *mut ()) {
+    append_left(state, buffers::pending_here);
+}
+
+fn append_left(state: *mut (), pending: impl Fn(BufferId) -> PendingBytes) {
     if let Some(count) = LEFT.take() {
-        append(pending, count);
+        append(count, state, pending);
     }
 }
 
-fn append(pending: usize, count: u64) {
+fn append(count: u64, state: *mut (), pending: impl Fn(BufferId) -> PendingBytes) {
     REPEATED_AT.set(None);
     if let Some(begun) = BEGUN.take() {
-        begun.append(pending, count);
+        let pending = pending(begun.each().buffer);
+        begun.append(pending, count, state);
     }
 }

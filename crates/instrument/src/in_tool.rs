@@ -10,9 +10,12 @@ use crate::slots as tool_slots;
 
 /// Runs code of the tool: if it fails, the tool is to blame.
 pub(crate) fn in_tool<R>(run: impl FnOnce() -> R) -> R {
+    let within = CallSlots::of(slots()).in_tool.load(Ordering::Relaxed);
     CallSlots::of(slots()).in_tool.store(1, Ordering::Relaxed);
     let result = run();
-    CallSlots::of(slots()).in_tool.store(0, Ordering::Relaxed);
+    CallSlots::of(slots())
+        .in_tool
+        .store(within, Ordering::Relaxed);
     result
 }
 

@@ -9,6 +9,7 @@
 
 mod activations;
 mod appends;
+mod at_call;
 mod calls;
 mod conditional_appends;
 mod counts;
@@ -25,7 +26,7 @@ mod wide_vectors;
 
 use std::ops::{Deref, DerefMut, Range};
 
-use self::appends::Pending;
+use self::at_call::{AtCall, Pending};
 use self::calls::Followed;
 use self::conditional_appends::RareAppend;
 use self::counts::{Tally, inside_is_taken};
@@ -71,6 +72,10 @@ struct Progress {
     tally: Tally,
     /// What the path has appended to buffers so far.
     pending: Pending,
+    /// What it had appended before the instruction.
+    before: Pending,
+    /// What it has appended where the call is made that is being emitted away from the path.
+    deferred: Option<AtCall>,
     /// What instructions append on the path that stays inside.
     appended: Vec<(u32, BufferId, u16)>,
     /// Where repeated string instructions are.
@@ -136,6 +141,8 @@ impl Progress {
             parts,
             tally: Tally::default(),
             pending: [0; MOST_BUFFERS],
+            before: [0; MOST_BUFFERS],
+            deferred: None,
             appended: Vec::new(),
             repetitions: Vec::new(),
             at: 0,
@@ -220,6 +227,7 @@ impl Inserter for Insertion {
         let insertions = self.inserted.around(number);
         let mut translation = self.progress.with(walk);
         (translation.own.at, translation.own.completed) = (item.pc, false);
+        translation.own.before = translation.own.pending;
         // A return does that where it has a register free.
         let is_return = matches!(item.layout.kind, Kind::Return { .. });
         if translation.walk.binding.is_some() || item.left_out || !is_return {
@@ -470,7 +478,7 @@ impl Translation<'_, '_> {
                     conditional_appends::emit(self, (item, flags_live), test, (entry, words));
                 }
                 Action::AppendEach(each) => {
-                    let pending = self.pending[each.buffer.index()];
+                    let pending = self.at_call().of(each.buffer);
                     let call = match self.completed {
                         false => each.call_before(pending),
                         true => each.call_behind(pending),

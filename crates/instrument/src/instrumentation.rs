@@ -179,5 +179,6 @@ pub(crate) fn ask(tool: &dyn Instrumentation, superblock: &Superblock) {
 
 /// Whether the calling thread is asking.
 pub(crate) fn is_asking() -> bool {
-    INSTRUMENTING.load(Ordering::Relaxed) == Tid::own().get()
+    let asking = INSTRUMENTING.load(Ordering::Relaxed);
+    asking != 0 && asking == Tid::own().get()
 }

@@ -10,6 +10,7 @@
 
 mod action;
 mod annotation;
+mod appending;
 mod blocked;
 mod buffers;
 mod call_forms;

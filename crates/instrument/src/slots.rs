@@ -31,6 +31,9 @@ pub struct Part {
     pub base: Cell<u64>,
     /// The page without access.
     pub end: Cell<u64>,
+    /// What the path of inserted code from which a function is called has stored behind the
+    /// position: a `PendingBytes` as a word. Everywhere else it is 0.
+    pub(crate) pending: Cell<u64>,
 }
 
 impl Part {
@@ -38,6 +41,7 @@ impl Part {
         self.position.set(base);
         self.base.set(base);
         self.end.set(end);
+        self.pending.set(0);
     }
 }
 

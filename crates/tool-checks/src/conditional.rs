@@ -1,9 +1,10 @@
 //! Entries that are appended on a condition, among those that always are: each is there exactly where
-//! the condition holds, right before the other one of its instruction, with the thread's number, and
-//! at a time that is not before that of the entry in front of it.
+//! the condition holds, before the other ones of its instruction and in the order of the operands, with
+//! the thread's number, and at a time that is not before that of the entry of its kind in front of it.
 //!
 //! With `spoilt`, another condition is expected.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspool_tool::{
@@ -41,8 +42,9 @@ pub(crate) struct Found {
     conditional: u64,
     always: u64,
     wrong: u64,
-    /// Of each buffer: the time of the last entry, and whether it was one on a condition.
-    last: [(u64, Option<Access>); 2],
+    /// Of each buffer: the times of the last entries of both kinds, and those on a condition of the
+    /// instruction.
+    last: [([u64; 2], VecDeque<Access>); 2],
 }
 
 fn holds(address: Address) -> bool {
@@ -70,22 +72,27 @@ impl Conditional {
 impl Found {
     fn add(&mut self, buffer: usize, batch: &[Access]) {
         for access in batch {
-            let (time, before) = self.last[buffer];
-            let plausible = access.thread == self.number && access.time >= time;
+            let (times, announced) = &mut self.last[buffer];
+            let time = &mut times[usize::from(access.is_conditional)];
+            let plausible = access.thread == self.number && access.time >= *time;
+            *time = access.time;
             self.wrong += u64::from(!plausible);
-            let announced = before.filter(|it| it.is_conditional);
+            let is_other = announced.front().is_some_and(|it| it.pc != access.pc);
+            self.wrong += u64::from(is_other);
             if access.is_conditional {
                 self.conditional += 1;
-                self.wrong += u64::from(announced.is_some());
+                announced.push_back(*access);
             } else {
                 self.always += 1;
-                let same =
-                    announced.is_some_and(|it| it.pc == access.pc && it.address == access.address);
+                let first = announced.front();
+                let same = first.is_some_and(|it| it.address == access.address);
+                if same {
+                    announced.pop_front();
+                }
                 let expected =
                     holds(access.address) != (asked("spoilt") && access.address.0 & 0x20 != 0);
                 self.wrong += u64::from(same != expected);
             }
-            self.last[buffer] = (access.time, Some(*access));
         }
     }
 }

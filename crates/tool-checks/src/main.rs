@@ -4,6 +4,7 @@
 //! misbehaves, so that what is said of it can be looked at.
 #![deny(unsafe_code)]
 
+mod appended;
 mod arguments;
 mod bystander;
 mod call_paths;
@@ -41,6 +42,7 @@ use unspool_tool::{arguments, run};
 fn main() {
     let name = arguments().first().and_then(|word| word.to_str());
     match name.unwrap_or_default() {
+        "appended" => run(appended::Appended::new()),
         "arguments" if asked("gated") => run(arguments::Values::<true>::new()),
         "arguments" => run(arguments::Values::<false>::new()),
         "bystander" => run(bystander::Bystander),

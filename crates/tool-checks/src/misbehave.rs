@@ -12,7 +12,10 @@ use crate::asked;
 static LOCK: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
 /// The tool.
-pub(crate) struct Misbehave;
+pub(crate) struct Misbehave {
+    /// One to which it appends where it must not.
+    buffer: Option<Buffer<Misbehave, u64>>,
+}
 
 impl Misbehave {
     /// With `huge-buffer`, `endless-buffer` and `many-buffers`, it has buffers that do not fit.
@@ -27,14 +30,37 @@ impl Misbehave {
         for entries in sizes {
             let _ = Buffer::new(*entries, ignore);
         }
-        Misbehave
+        let appends = [
+            "append-in-delivery",
+            "append-in-instrument",
+            "append-in-thread",
+        ];
+        let appends = appends.into_iter().any(asked);
+        Misbehave {
+            buffer: appends.then(|| Buffer::new(1, Misbehave::deliver)),
+        }
     }
 }
 
 type Entry = (u64, u64, u64, u64, u64, u64);
 
 impl Misbehave {
+    fn deliver(&self, (): &mut (), batch: &[u64]) {
+        if asked("append-in-delivery") {
+            self.append(batch[0]);
+        }
+    }
+
+    fn append(&self, value: u64) {
+        if let Some(buffer) = self.buffer {
+            buffer.append(&mut (), value);
+        }
+    }
+
     fn called(&self, (): &mut (), _: Address) {
+        if asked("append-in-delivery") {
+            self.append(1);
+        }
         if asked("panic-in-call") {
             panic!("this analysis is wrong");
         }
@@ -52,6 +78,9 @@ impl Tool for Misbehave {
     type Thread = ();
 
     fn instrument(&self, superblock: &Superblock<Self>) {
+        if asked("append-in-instrument") {
+            self.append(2);
+        }
         if asked("panic-in-instrument") {
             panic!("this instrumentation is wrong");
         }
@@ -97,6 +126,11 @@ impl Tool for Misbehave {
     }
 
     fn thread_start(&self, _: &unspool_tool::ThreadInfo, (): &mut ()) {
+        if let (true, Some(buffer)) = (asked("append-in-thread"), self.buffer) {
+            let start = move || buffer.append(&mut (), 3);
+            spawn("wrong", start).expect("a thread can be started");
+            std::thread::sleep(std::time::Duration::from_secs(20));
+        }
         if asked("panic-in-thread") {
             let start = || panic!("this thread is wrong");
             spawn("wrong", start).expect("a thread can be started");

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
 
+#[path = "checks/appended.rs"]
+mod appended;
 #[path = "checks/changed.rs"]
 mod changed;
 #[path = "checks/each_access.rs"]
@@ -633,6 +635,18 @@ fn the_tool_is_blamed() {
         (
             "panic-in-thread",
             &["this thread is wrong, at crates/tool-checks/src/misbehave.rs:"],
+        ),
+        (
+            "append-in-delivery",
+            &["can neither append to one nor flush one", "misbehave.rs:"],
+        ),
+        (
+            "append-in-instrument",
+            &["can neither append to a buffer", "misbehave.rs:"],
+        ),
+        (
+            "append-in-thread",
+            &["only the program's threads have buffers", "misbehave.rs:"],
         ),
         (
             "no-branch",

@@ -115,7 +115,7 @@ impl<T: Tool> Instruction<'_, T> {
         let fields = |operand| crate::buffer::fields::<E>(arguments.sources((**self, operand)));
         if operands.iter().all(|it| it.shape == Shape::Plain) {
             for operand in operands {
-                let action = buffer.append(fields(operand));
+                let action = buffer.insertion(fields(operand));
                 self.insert(InsertionPoint::Before, action);
             }
             return;

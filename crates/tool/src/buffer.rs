@@ -6,15 +6,16 @@ use std::panic::Location;
 use unspool_instrument::{Action, Argument, BufferId, BufferKind, Field};
 
 use crate::argument::Address;
-use crate::call::{assert_captures_nothing, tool_and_state};
+use crate::call::assert_captures_nothing;
 use crate::tool::Tool;
 
 /// A buffer of each thread, to which inserted code appends entries ([`Point::append`]).
 ///
 /// A function of the tool gets them in batches, in the thread that made them and in the order
 /// in which it did: when the buffer is full, when the thread ends, before the process is
-/// forked or becomes another program, and, if that is wanted, at each system call. Nothing is
-/// lost and nothing comes twice.
+/// forked or becomes another program, and, if that is wanted, at each system call, or where a
+/// function says so ([`Buffer::flush`]). Nothing is lost and nothing comes twice. Functions of the
+/// tool append, too ([`Buffer::append`]).
 ///
 /// The first buffer that a tool makes is the fastest one.
 ///
@@ -102,8 +103,94 @@ impl<T: Tool, E: Entry> Buffer<T, E> {
         self.id
     }
 
-    /// Appends an entry of these fields.
-    pub(crate) fn append(self, fields: Vec<Field>) -> Action {
+    /// Appends an entry in a function of the tool, which one of the program's threads runs:
+    /// one that inserted code calls, or one that is told of something. `state` is what the function
+    /// has got as the thread's.
+    ///
+    /// Entries that inserted code appends ([`Point::append`]) and those of functions stand in the
+    /// buffer in the order in which the thread made them. What is appended before an instruction
+    /// counts from when the instruction has completed: a function that is called before the same
+    /// instruction has its entries in front of it, and they are there if the instruction faults, too.
+    ///
+    /// ```
+    /// use unspool_tool::{
+    ///     Address, Buffer, Superblock, SystemCall, Tool, effective_address,
+    /// };
+    ///
+    /// /// What is accessed between system calls: the calls are in the list as addresses that no
+    /// /// program has.
+    /// struct Between {
+    ///     accessed: Buffer<Between, Address>,
+    /// }
+    ///
+    /// const SYSTEM_CALL: u64 = 1 << 63;
+    ///
+    /// impl Tool for Between {
+    ///     type Thread = Vec<Address>;
+    ///
+    ///     fn instrument(&self, superblock: &Superblock<Self>) {
+    ///         for instruction in superblock.instructions() {
+    ///             for address in instruction.memory_operands().iter().filter_map(effective_address) {
+    ///                 instruction.before().append(self.accessed, (address,));
+    ///             }
+    ///         }
+    ///     }
+    ///
+    ///     fn system_call_entry(&self, list: &mut Vec<Address>, call: &mut SystemCall) {
+    ///         self.accessed.append(list, Address(SYSTEM_CALL | call.number));
+    ///     }
+    /// }
+    ///
+    /// let tool = Between {
+    ///     accessed: Buffer::new(8192, |_, list: &mut Vec<Address>, batch: &[Address]| {
+    ///         list.extend(batch);
+    ///     }),
+    /// };
+    /// ```
+    ///
+    /// # Panics
+    /// In a function that gets the entries of a buffer, of this one or another; in
+    /// [`Tool::instrument`]; and where the calling thread has no buffers: in
+    /// [`Tool::thread_end`], [`Tool::end`], and threads of [`spawn`](crate::spawn).
+    ///
+    /// [`Point::append`]: crate::Point::append
+    #[track_caller]
+    pub fn append(self, state: &mut T::Thread, entry: E) {
+        let entry = (&raw const entry).cast();
+        // SAFETY: it is an entry of this buffer, and the state is of the tool's type, which nobody
+        // else uses meanwhile.
+        unsafe { self.id.append(std::ptr::from_mut(state).cast(), entry) }
+    }
+
+    /// Has the tool get the entries that the thread has made so far, now: in a function of the tool,
+    /// as [`append`](Buffer::append). What is appended before the instruction before which the
+    /// function is called is not among them.
+    ///
+    /// ```
+    /// # use unspool_tool::{Annotation, Buffer, Superblock, Synchronisation, Tool};
+    /// # struct Races { accesses: Buffer<Races, u64> }
+    /// # impl Tool for Races {
+    /// #     type Thread = u64;
+    /// #     const SYNCHRONISATION: bool = true;
+    /// #     fn instrument(&self, _: &Superblock<Self>) {}
+    /// fn synchronisation(&self, clock: &mut u64, event: &Synchronisation) {
+    ///     // What came before has the time from before.
+    ///     self.accesses.flush(clock);
+    ///     *clock += 1;
+    /// }
+    /// # }
+    /// ```
+    ///
+    /// # Panics
+    /// As [`append`](Buffer::append).
+    #[track_caller]
+    pub fn flush(self, state: &mut T::Thread) {
+        // SAFETY: as above.
+        unsafe { self.id.flush(std::ptr::from_mut(state).cast()) }
+    }
+
+    /// What has inserted code append an entry of these fields.
+    pub(crate) fn insertion(self, fields: Vec<Field>) -> Action {
         Action::Append {
             buffer: self.id,
             size: size_of::<E>() as u16,
@@ -136,7 +223,7 @@ pub(crate) fn fields<E: Entry>(values: Vec<Argument>) -> Vec<Field> {
     fields.collect()
 }
 
-extern "C" fn deliver<T, E, F>(entries: *const u8, count: usize)
+extern "C" fn deliver<T, E, F>(state: *mut (), entries: *const u8, count: usize)
 where
     T: Tool,
     E: Entry,
@@ -147,8 +234,12 @@ where
     // SAFETY: inserted code has stored every field of so many entries (see `Entry`), which
     // nobody changes until this returns.
     let batch = unsafe { std::slice::from_raw_parts(entries.cast::<E>(), count) };
-    // SAFETY: only code that a tool of this type inserted appends to a buffer of this type.
-    let (tool, state) = unsafe { tool_and_state::<T>() };
+    // SAFETY: only a tool of this type, and code that it inserted, appends to a buffer of this type,
+    // with a state that nobody else uses until this returns.
+    let (tool, state) = unsafe {
+        let tool = &*unspool_instrument::tool_address().cast::<T>();
+        (tool, &mut *state.cast::<T::Thread>())
+    };
     function(tool, state, batch);
 }
 

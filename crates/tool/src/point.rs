@@ -261,7 +261,8 @@ impl<T: Tool> Point<'_, T> {
     /// if the instruction completes, as for [`Point::count`]: one that faults leaves none, and if
     /// it is begun again then, its entry has the values of that time. So a repeated
     /// string instruction leaves one entry; if a fault has interrupted it, with the values
-    /// with which it was resumed.
+    /// with which it was resumed. What functions that are called before the instruction append
+    /// ([`Buffer::append`]) stands in front of it.
     ///
     /// # Panics
     /// If a field is a `bool` and its source is not known to be one: a source of one's own
@@ -278,7 +279,7 @@ impl<T: Tool> Point<'_, T> {
             );
         }
         let fields = crate::buffer::fields::<E>(arguments.sources(self.instruction));
-        let action = buffer.append(fields);
+        let action = buffer.insertion(fields);
         self.insert(action);
     }
 
@@ -287,8 +288,9 @@ impl<T: Tool> Point<'_, T> {
     /// [`Point::call_if`]), and so does then what stores the entry. Behind a test that is called the
     /// entry is made by a call, too.
     ///
-    /// The entry is there at once, behind those that were appended before, also if the instruction
-    /// faults. Up to eight of its fields may be something else than constants, the thread's number
+    /// The entry is there at once, also if the instruction faults: behind what was appended at
+    /// instructions before, and in front of what [`Point::append`] appends before the same one, which
+    /// counts from when that has completed. Up to eight of its fields may be something else than constants, the thread's number
     /// and the time.
     ///
     /// ```

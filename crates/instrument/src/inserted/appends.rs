@@ -5,6 +5,8 @@
 //! and scratch. All that a path appends is stored relative to the position that it found, so
 //! the position moves once, where the path ends.
 
+use std::mem::offset_of;
+
 use iced_x86::Register;
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::emit::{Gpr, gpr};
@@ -12,17 +14,15 @@ use unspool_code_cache::gates::CallSlots;
 use unspool_code_cache::slots::offset;
 use unspool_instructions::decode::Kind;
 
+use super::at_call::{AtCall, Pending, part};
 use super::wide_vectors::{self, Wide};
 use super::{Translation, calls, observed};
-use crate::buffers;
+use crate::buffers::{self, PendingBytes};
 use crate::slots::{Part, offset as tool_offset};
-use crate::{Action, Argument, BufferId, Field, MOST_BUFFERS};
+use crate::{Action, Argument, BufferId, Field};
 use unspool_engine::translate::insertion::append::{BufferEntry, BufferPosition};
 use unspool_engine::translate::superblock::Item;
 use unspool_engine::translate::walk::Walk;
-
-/// Bytes that a path has stored behind each buffer's position.
-pub(super) type Pending = [u32; MOST_BUFFERS];
 
 /// Bytes of the largest store.
 const WORD: usize = 8;
@@ -274,11 +274,24 @@ pub(super) fn position(number: usize) -> BufferPosition {
     if number == 0 && buffers::first_is_bound() {
         return BufferPosition::Bound;
     }
-    let slot = tool_offset::BUFFERS + (number * size_of::<Part>()) as i32;
-    BufferPosition::Slot(slot)
+    BufferPosition::Slot(part(number) + offset_of!(Part, position) as i32)
 }
 
 impl super::Progress {
+    /// What the path has appended where a call is being emitted.
+    pub(super) fn at_call(&self) -> AtCall {
+        self.deferred.unwrap_or_else(|| {
+            let undecided = |number: usize| match self.completed || self.is_aside {
+                true => 0,
+                false => self.pending[number] - self.before[number],
+            };
+            AtCall(std::array::from_fn(|number| PendingBytes {
+                all: self.pending[number],
+                undecided: undecided(number),
+            }))
+        })
+    }
+
     /// The path appends an entry. Returns how far behind the position it starts.
     fn take_room(&mut self, item: &Item, buffer: BufferId, size: u16) -> i32 {
         let start = self.find_room(item, buffer, size);

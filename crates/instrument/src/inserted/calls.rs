@@ -15,6 +15,7 @@ use self::quick::Restoring;
 pub(super) use self::values::reads as registers;
 use self::values::{Registers, numbers};
 use super::Parts;
+use super::at_call::AtCall;
 use super::{Translation, observed};
 use crate::call_forms::{CallForm, note};
 use crate::{Action, Argument, Compiled};
@@ -77,6 +78,8 @@ pub(crate) struct Followed {
     /// The number of the instruction.
     number: usize,
     flags_live: bool,
+    /// What the path has appended there.
+    at_call: AtCall,
 }
 
 /// How many bytes an action takes at most.
@@ -107,7 +110,7 @@ pub(super) fn size(parts: &Parts, action: &Action) -> usize {
             }
             None => 0,
         };
-        CALL + BORROWED + kept + call.arguments.len() * ARGUMENT
+        CALL + BORROWED + kept + call.arguments.len() * ARGUMENT + AtCall::size()
     };
     let values = action.memory_values().count_ones() as usize * MEMORY_VALUE;
     let others = action.words().filter(|it| observed::slot(it).is_some());
@@ -126,11 +129,11 @@ pub(super) fn size(parts: &Parts, action: &Action) -> usize {
         }
         Action::Append { fields, .. } => CALL + fields.len() * FIELD,
         Action::AppendIf { test, entry, words } => {
-            let called = CALL + (2 + words.len()) * ARGUMENT;
+            let called = CALL + AtCall::size() + (2 + words.len()) * ARGUMENT;
             let stored = CALL + 2 * BORROWED + entry.fields.len() * FIELD;
             call(test) + called.max(stored)
         }
-        Action::AppendEach(_) => 2 * CALL,
+        Action::AppendEach(_) => 2 * (CALL + AtCall::size()),
         Action::Replace(_) => 0,
     };
     own + values
@@ -189,7 +192,9 @@ impl Followed {
         } else {
             code.load_slot(gpr::RCX, CallSlots::kept(gpr::RCX));
         }
+        let outer = translation.own.deferred.replace(self.at_call);
         emit_call(translation, item, &self.call, self.flags_live);
+        translation.own.deferred = outer;
         translation.walk.builder.code.jump(self.back);
     }
 }
@@ -229,6 +234,7 @@ fn emit_call(translation: &mut Translation, item: &Item, call: &EmittedCall, fla
 fn emit_gated(translation: &mut Translation, item: &Item, call: &EmittedCall, with_context: bool) {
     note(call.function, CallForm::Gated);
     let gate = translation.walk.cache.gates.call;
+    let at_call = translation.own.at_call();
     let code = &mut translation.walk.builder.code;
     for register in numbers(values::SCRATCHES) {
         code.store_slot(CallSlots::kept(register), register);
@@ -246,7 +252,10 @@ fn emit_gated(translation: &mut Translation, item: &Item, call: &EmittedCall, wi
     code.store_slot(CallSlots::TOOL, gpr::RAX);
     registers.taken |= 1 << gpr::RAX;
     registers.bring_back(code, values::SCRATCHES);
+    at_call.announce(code);
     if with_context {
+        // Whoever makes the call revokes that.
+
         let place = translation.walk.builder.new_fragment.exits.len();
         let reason = Reason::exit(translation.walk.cache.exit_index(place));
         code.leave(reason, translation.walk.cache.gates.exit);
@@ -262,6 +271,7 @@ fn emit_gated(translation: &mut Translation, item: &Item, call: &EmittedCall, wi
         code.jump(gate);
         let back = code.here();
         code.patch32(field, back.get() as i32);
+        at_call.revoke(code);
     }
     let code = &mut translation.walk.builder.code;
     quick::give_back_changeable(code, &call.arguments, &mut 0);
@@ -282,6 +292,7 @@ fn emit_gated(translation: &mut Translation, item: &Item, call: &EmittedCall, wi
         call: (**followed).clone(),
         number: translation.walk.number,
         flags_live: true,
+        at_call,
     };
     followed.put_off(translation, item);
 }

@@ -30,8 +30,14 @@ pub(super) fn emit(
     (entry, words): (&'static ConditionalEntry, &[Argument]),
 ) {
     let start = translation.own.find_room(item, entry.buffer(), entry.size);
-    let Some(jumps) = inlined::emit_test(translation, item, test, flags_live) else {
-        let (test, then) = (test.clone(), entry.call(start as u32, words));
+    let pending = translation.own.at_call().of(entry.buffer());
+    // What counts only if the instruction completes is to stay the last: a call sees to that.
+    let jumps = match pending.undecided {
+        0 => inlined::emit_test(translation, item, test, flags_live),
+        _ => None,
+    };
+    let Some(jumps) = jumps else {
+        let (test, then) = (test.clone(), entry.call(pending, words));
         translation.call_now(item, &[Action::CallIf { test, then }], flags_live);
         return;
     };

@@ -4,6 +4,7 @@ use unspool_engine::translate::insertion::detour::{Detour, Jumps};
 use unspool_engine::translate::superblock::Item;
 
 use super::Translation;
+use super::at_call::AtCall;
 use crate::slots::offset as tool_offset;
 use crate::{Action, SamplerId};
 
@@ -18,6 +19,8 @@ pub(super) struct RareCall {
     /// The number of the instruction.
     number: usize,
     flags_live: bool,
+    /// What the path has appended there.
+    at_call: AtCall,
 }
 
 /// The call is made where these jumps lead.
@@ -37,6 +40,7 @@ pub(super) fn put_off(
         sampler,
         number: walk.number,
         flags_live,
+        at_call: translation.own.at_call(),
     };
     if !has_context {
         translation.own.rare_calls.push(rare);
@@ -66,7 +70,9 @@ impl RareCall {
             code.store_slot_imm32(tool_offset::SAMPLER, sampler.index() as u32);
         }
         let call = std::slice::from_ref(&self.call);
+        let outer = translation.own.deferred.replace(self.at_call);
         translation.call_now(item, call, self.flags_live);
+        translation.own.deferred = outer;
         let code = &mut translation.walk.builder.code;
         self.detour.end(code, self.changes);
     }

@@ -77,6 +77,7 @@ pub(super) fn emit(
     }
     kept.general &= !call.exchanged;
 
+    let at_call = translation.own.at_call();
     let code = &mut translation.walk.builder.code;
     kept.save(code);
     let mut registers = Registers {
@@ -119,9 +120,11 @@ pub(super) fn emit(
         }
         None => {
             note(call.function, CallForm::Called);
+            at_call.announce(code);
             code.load_slot(gpr::RSP, offset::HOST_STACK);
             code.load_immediate(gpr::RAX, call.function);
             code.bytes(&[0xff, 0xd0]); // call rax
+            at_call.revoke(code);
             code.compare_slot_zero(offset::PENDING);
             let field = code.jump_forward_if(NOT_EQUAL);
             let back = code.here();
@@ -147,6 +150,7 @@ pub(super) fn emit(
             call: (**followed).clone(),
             number: translation.walk.number,
             flags_live,
+            at_call,
         };
         followed.put_off(translation, item);
     }
