@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Read, Write};
 use std::time::{Duration, Instant};
 
-use unspool_events::{Access, Sink, ThreadId, Trace};
+use unspool_events::{Access, Executions, Sink, ThreadId, Trace};
 
 use crate::arguments::ProgressChoice;
 
@@ -114,6 +114,10 @@ impl Drop for Progress {
 impl Sink for Progress {
     fn needs_order_of_time(&self) -> bool {
         false
+    }
+
+    fn executions(&mut self, _: ThreadId, executions: &Executions<'_>) {
+        self.add(executions.count_accesses());
     }
 
     fn accesses(&mut self, _: ThreadId, batch: &[Access]) {

@@ -1,15 +1,19 @@
 //! A stretch of one thread's stream, expanded, and its way to a sink.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::access::Access;
 use unspool_container::stream::StreamNumber;
 
 use crate::event::{Event, SyncOperation, Synchronisation};
+use crate::executions::KeptExecutions;
 use crate::id::ThreadId;
+use crate::paths::AccessingCode;
 use crate::sink::Sink;
 
-/// Accesses of one thread, and what happened between them.
+/// Accesses of one thread, and what happened between them. Executions, for a sink that takes them,
+/// stand between accesses as what happens there does.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     /// The accesses.
@@ -22,6 +26,10 @@ pub(crate) struct Batch {
     /// Accesses that may depend on what another thread did behind the one before them: the first
     /// of a stamped instruction or of a chunk. In order.
     dependent: Vec<usize>,
+    /// The executions of all marks.
+    executions: KeptExecutions,
+    /// How much time each instruction of an execution takes.
+    step: u64,
     next_access: usize,
     next_mark: usize,
     next_dependent: usize,
@@ -47,6 +55,12 @@ enum What {
         first_access: usize,
         ranges: Range<usize>,
     },
+    /// Which of the executions, and whether they may depend on what another thread did behind what
+    /// comes before them.
+    Executions {
+        range: Range<usize>,
+        is_dependent: bool,
+    },
 }
 
 /// A place in the merged order: items before it may be given.
@@ -63,6 +77,7 @@ impl Batch {
         self.value_ranges.clear();
         self.dependent.clear();
         self.dependent.extend(next_is_dependent.then_some(0));
+        self.executions.clear();
         self.next_access = 0;
         self.next_mark = 0;
         self.next_dependent = 0;
@@ -70,7 +85,39 @@ impl Batch {
 
     /// How many items it holds, given or not.
     pub(crate) fn items(&self) -> usize {
-        self.accesses.len() + self.marks.len()
+        self.accesses.len() + self.marks.len() + self.executions.len()
+    }
+
+    /// Appends an execution, whose time begins behind this one, and each of whose instructions takes
+    /// `step`.
+    #[inline]
+    pub(crate) fn push_execution(
+        &mut self,
+        code: &Arc<AccessingCode>,
+        instructions: usize,
+        (time, step): (u64, u64),
+        words: &[u64],
+    ) {
+        self.step = step;
+        let number = self.executions.len();
+        self.executions.push(code, instructions, time, words);
+        let after = self.accesses.len();
+        let is_dependent = self.dependent.pop_if(|next| *next == after).is_some();
+        if !is_dependent
+            && let Some(mark) = self.marks.last_mut()
+            && mark.after == after
+            && let What::Executions { range, .. } = &mut mark.what
+        {
+            range.end = number + 1;
+            return;
+        }
+        let time = self.executions.first_time(number, step);
+        let range = number..number + 1;
+        let what = What::Executions {
+            range,
+            is_dependent,
+        };
+        self.marks.push(Mark { after, time, what });
     }
 
     /// The access that is appended next may depend on what another thread did behind the last one.
@@ -169,7 +216,11 @@ impl Batch {
                 sink.accesses(thread, &self.accesses[self.next_access..][..given]);
                 self.next_access += given;
             } else {
-                let mark = mark.filter(|mark| in_time(mark.time))?;
+                let is_independent = |what: &What| match what {
+                    What::Executions { is_dependent, .. } => may_run_ahead && !is_dependent,
+                    _ => false,
+                };
+                let mark = mark.filter(|mark| in_time(mark.time) || is_independent(&mark.what))?;
                 self.deliver_mark(thread, mark, sink);
                 self.next_mark += 1;
                 if let What::Event(Event::Synchronisation(Synchronisation {
@@ -200,6 +251,10 @@ impl Batch {
     fn deliver_mark(&self, thread: ThreadId, mark: &Mark, sink: &mut impl Sink) {
         match &mark.what {
             What::Event(event) => sink.event(thread, mark.time, event),
+            What::Executions { range, .. } => {
+                let executions = self.executions.range(range.clone(), self.step);
+                sink.executions(thread, &executions);
+            }
             What::PassedOver(stream) => sink.passed_over(thread, mark.time, *stream),
             What::Values {
                 first_access,

@@ -23,6 +23,8 @@ pub(crate) struct Expander {
     /// Values for the next record.
     values: Vec<ValueRecord>,
     value_words: Vec<u64>,
+    /// Whether executions of plain code are kept as they are.
+    keeps_executions: bool,
     unknown_paths: u64,
     bad_records: u64,
 }
@@ -133,6 +135,7 @@ impl Expander {
             clock: Clock::new(order, 0),
             values: Vec::new(),
             value_words: Vec::new(),
+            keeps_executions: false,
             unknown_paths: 0,
             bad_records: 0,
         }
@@ -142,6 +145,11 @@ impl Expander {
     pub(crate) fn restart(&mut self, time: u64) {
         self.clock.reset(time);
         self.forget_values();
+    }
+
+    /// From now on executions of plain code are kept as they are, or they are not.
+    pub(crate) fn keep_executions(&mut self, keeps: bool) {
+        self.keeps_executions = keeps;
     }
 
     /// Appends what a record means to the batch.
@@ -204,6 +212,17 @@ impl Expander {
         let code = &*path.code;
         let is_stamped = self.clock.has_stamps();
         let careful = is_stamped || !self.values.is_empty();
+        if self.keeps_executions
+            && !careful
+            && count > 0
+            && let Some(needed) = code.plain_words(count)
+            && needed <= words.len()
+        {
+            let time = (self.clock.time(), self.clock.step());
+            batch.push_execution(&path.code, count, time, words);
+            self.clock.pass(count as u64);
+            return;
+        }
         let mut complete = true;
         for (index, instruction) in code.instructions()[..count].iter().enumerate() {
             if is_stamped && self.clock.is_stamped(index) {

@@ -60,6 +60,7 @@ mod clock;
 mod codec;
 mod definitions;
 pub mod event;
+mod executions;
 mod expand;
 pub mod file;
 mod handed;
@@ -90,6 +91,7 @@ pub use event::{
     MemoryEffect, ProcessEvent, Span, SyncOperation, Synchronisation, SystemCall, ThreadEvent,
     call_order,
 };
+pub use executions::{Execution, Executions, PlainAccess};
 pub use file::{
     Merged, Outline, StreamInfo, Summary, ThreadEncoder, ThreadInfo, ThreadReader, Trace,
     TraceWriter, WriteBytes,

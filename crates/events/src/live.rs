@@ -10,6 +10,7 @@ use unspool_container::{Order, TraceHeader};
 
 use crate::access::Access;
 use crate::event::Event;
+use crate::executions::Executions;
 use crate::file::Summary;
 use crate::id::ThreadId;
 use crate::merge::Merge;
@@ -406,6 +407,15 @@ impl<Analysis: Sink> Sink for Counting<Analysis> {
 
     fn needs_order_of_time(&self) -> bool {
         self.analysis.needs_order_of_time()
+    }
+
+    fn takes_executions(&self) -> bool {
+        self.analysis.takes_executions()
+    }
+
+    fn executions(&mut self, thread: ThreadId, executions: &Executions<'_>) {
+        self.accesses += executions.count_accesses();
+        self.analysis.executions(thread, executions);
     }
 
     fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {

@@ -14,7 +14,7 @@ use crate::batch::Limit;
 use crate::handed::{Handed, Kinds};
 use crate::id::ThreadId;
 use crate::problem::Problem;
-use crate::sink::Sink;
+use crate::sink::{Sink, is_given_executions};
 use crate::tables::Tables;
 use crate::thread_decoder::ThreadDecoder;
 
@@ -165,7 +165,8 @@ impl Merge {
     pub(crate) fn deliver_thread(&mut self, id: ThreadId, sink: &mut impl Sink) {
         let thread = running(&mut self.threads, id, self.order);
         let is_finished = thread.finished;
-        while thread.fill(&self.tables, &mut self.waiting_words) {
+        let with_executions = is_given_executions(sink);
+        while thread.fill(&self.tables, &mut self.waiting_words, with_executions) {
             thread.decoder.deliver(None, sink);
         }
         if is_finished {
@@ -176,6 +177,7 @@ impl Merge {
     /// Gives what is settled.
     pub(crate) fn deliver(&mut self, sink: &mut impl Sink) {
         let order = self.order;
+        let with_executions = is_given_executions(sink);
         let step = u64::from(order.advances_by_itself());
         let mut next: BinaryHeap<Reverse<Limit>> = BinaryHeap::new();
         next.extend(
@@ -185,7 +187,7 @@ impl Merge {
         );
         while let Some(Reverse((time, id))) = next.pop() {
             let thread = running(&mut self.threads, id, order);
-            if !thread.fill(&self.tables, &mut self.waiting_words) {
+            if !thread.fill(&self.tables, &mut self.waiting_words, with_executions) {
                 if thread.finished {
                     self.end_thread(id);
                     continue;
@@ -214,7 +216,7 @@ impl Merge {
             let created = thread.decoder.deliver(limit, sink);
             if thread.decoder.next_time().is_none() {
                 // What is left of its portion comes before what its queue promises.
-                thread.fill(&self.tables, &mut self.waiting_words);
+                thread.fill(&self.tables, &mut self.waiting_words, with_executions);
             }
             match thread.next(id, step) {
                 None => self.end_thread(id),
@@ -270,8 +272,8 @@ impl RunningThread {
     }
 
     /// Expands more, if everything expanded was given. Returns whether there is more.
-    fn fill(&mut self, tables: &Tables, waiting_words: &mut usize) -> bool {
-        while !self.decoder.fill(&self.kinds) {
+    fn fill(&mut self, tables: &Tables, waiting_words: &mut usize, with_executions: bool) -> bool {
+        while !self.decoder.fill(&self.kinds, with_executions) {
             match self.portions.pop_front() {
                 None => return false,
                 Some(Portion::Packed(header, Some(payload))) => {

@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use crate::executions::PlainAccess;
 use crate::id::PathId;
 use crate::raw::PATH_IDS;
-use crate::superblock::{CacheControl, Extent, Operand, Slot, Superblock};
+use crate::superblock::{
+    AccessingInstruction, AddressSource, CacheControl, Extent, Operand, Slot, Superblock,
+};
 
 /// Looks up paths. Shared by those who count records and those who read them.
 #[derive(Debug, Default)]
@@ -86,7 +90,14 @@ pub(crate) struct AccessingCode {
     /// For each number of instructions from the start: what they do.
     sums: Box<[Sum]>,
     has_tickets: bool,
+    /// What no other code of this process has.
+    number: u64,
+    /// Its accesses as far as they are plain, where they were asked for.
+    plain: OnceLock<Box<[PlainAccess]>>,
 }
+
+/// The number of the code that is read next.
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// What some instructions do together.
 #[derive(Debug, Clone, Copy, Default)]
@@ -97,10 +108,14 @@ struct Sum {
     accessing: u32,
     /// How many events they stand for.
     events: u32,
+    /// How many words their accesses need, or [`NOT_PLAIN`].
+    words: u32,
 }
 
 /// A number of accesses that depends on recorded words.
 const DEPENDS: u32 = u32::MAX;
+/// What stands for instructions that do not make the same plain accesses each time and nothing else.
+const NOT_PLAIN: u32 = u32::MAX;
 
 /// An accessing instruction.
 #[derive(Debug, Clone, Copy)]
@@ -218,6 +233,7 @@ impl AccessingCode {
                 sum.checked_add(more).filter(|&sum| sum != DEPENDS)
             });
             sum.accesses = accesses.unwrap_or(DEPENDS);
+            sum.words = words_with(sum, instruction);
             sum.accessing += u32::from(!instruction.operands.is_empty());
             sum.events += u32::from(instruction.fetched.is_some())
                 + u32::from(instruction.cache_control.is_some());
@@ -231,6 +247,8 @@ impl AccessingCode {
             operands: operands.into(),
             sums: sums.into(),
             has_tickets,
+            number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
+            plain: OnceLock::new(),
         }
     }
 
@@ -270,6 +288,28 @@ impl AccessingCode {
         (sum.accesses != DEPENDS).then_some(u64::from(sum.accesses))
     }
 
+    /// What no other code of this process has.
+    #[inline]
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// How many words the first `instructions` instructions need at least, if each is not atomic, and
+    /// stands for accesses alone whose extent is known from the code.
+    #[inline]
+    pub(crate) fn plain_words(&self, instructions: usize) -> Option<usize> {
+        let words = self.sums.get(instructions)?.words;
+        (words != NOT_PLAIN).then_some(words as usize)
+    }
+
+    /// The accesses of the first `instructions` instructions, for which there are
+    /// [`AccessingCode::plain_words`].
+    #[inline]
+    pub(crate) fn plain_accesses(&self, instructions: usize) -> &[PlainAccess] {
+        let plain = self.plain.get_or_init(|| PlainAccess::of(self));
+        &plain[..self.sums[instructions].accesses as usize]
+    }
+
     /// How many of the first `instructions` instructions access memory, and how many events
     /// they stand for.
     pub(crate) fn accessing_and_events(&self, instructions: usize) -> (u64, u64) {
@@ -281,4 +321,26 @@ impl AccessingCode {
     pub(crate) fn has_tickets(&self) -> bool {
         self.has_tickets
     }
+}
+
+/// How many words are needed with one instruction more.
+fn words_with(before: Sum, instruction: &AccessingInstruction) -> u32 {
+    let is_plain = !instruction.atomic
+        && instruction.ticket.is_none()
+        && instruction.cas_success.is_none()
+        && instruction.fetched.is_none()
+        && instruction.cache_control.is_none()
+        && !instruction.operands.is_empty();
+    if !is_plain || before.words == NOT_PLAIN {
+        return NOT_PLAIN;
+    }
+    let operands = instruction.operands.iter();
+    operands.fold(before.words, |words, operand| match operand {
+        _ if words == NOT_PLAIN || operand.extent != Extent::Plain => NOT_PLAIN,
+        Operand {
+            address: AddressSource::Word { slot, .. },
+            ..
+        } => words.max(u32::from(*slot) + 1),
+        _ => words,
+    })
 }

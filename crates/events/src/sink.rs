@@ -4,6 +4,7 @@ use unspool_container::stream::StreamNumber;
 
 use crate::access::Access;
 use crate::event::Event;
+use crate::executions::Executions;
 use crate::id::ThreadId;
 use crate::modules::{Module, TracedFunction};
 
@@ -25,6 +26,21 @@ pub trait Sink {
     /// Never empty. All accesses of one instruction are in one batch.
     fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {
         let _ = (thread, batch);
+    }
+
+    /// Whether [`Sink::executions`] does more than to take executions apart. It is given some only
+    /// where [`Sink::needs_order_of_time`] is not so, and the order says what threads have seen of
+    /// each other.
+    fn takes_executions(&self) -> bool {
+        false
+    }
+
+    /// Accesses of one thread that follow each other, as executions of code: in place of
+    /// [`Sink::accesses`] where that says the same. Other accesses still come there.
+    fn executions(&mut self, thread: ThreadId, executions: &Executions<'_>) {
+        let mut accesses = Vec::new();
+        executions.expand(&mut accesses);
+        self.accesses(thread, &accesses);
     }
 
     /// Something else that happened in a thread: a record of one of the other streams.
@@ -58,4 +74,9 @@ pub trait Sink {
     fn values(&mut self, thread: ThreadId, accesses: &[Access], values: &[&[u8]]) {
         let _ = (thread, accesses, values);
     }
+}
+
+/// Whether a sink is given executions, where the order allows it.
+pub(crate) fn is_given_executions(sink: &impl Sink) -> bool {
+    sink.takes_executions() && !sink.needs_order_of_time()
 }

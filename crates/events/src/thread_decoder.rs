@@ -123,11 +123,13 @@ impl ThreadDecoder {
 
     /// Decodes more, if everything decoded was delivered. Returns whether there are items
     /// to deliver; if not, the next chunk is needed. `handed_kinds` are those of records that were
-    /// handed over.
-    pub(crate) fn fill(&mut self, handed_kinds: &Kinds) -> bool {
+    /// handed over; `with_executions` is whether the sink takes executions as they are.
+    pub(crate) fn fill(&mut self, handed_kinds: &Kinds, with_executions: bool) -> bool {
         if self.batch.next_time().is_some() {
             return true;
         }
+        self.expander
+            .keep_executions(self.says_dependence && with_executions);
         self.batch.clear();
         if std::mem::take(&mut self.is_at_start) {
             self.batch.note_dependence();

@@ -1,7 +1,7 @@
 //! One reading for two sinks.
 
 use unspool_events::stream::StreamNumber;
-use unspool_events::{Access, Event, Module, Sink, ThreadId, TracedFunction};
+use unspool_events::{Access, Event, Executions, Module, Sink, ThreadId, TracedFunction};
 
 /// Gives everything to two sinks: the first, then the second.
 #[derive(Debug)]
@@ -25,6 +25,15 @@ impl<First: Sink, Second: Sink> Sink for Both<'_, First, Second> {
     fn function(&mut self, function: &TracedFunction) {
         self.0.function(function);
         self.1.function(function);
+    }
+
+    fn takes_executions(&self) -> bool {
+        self.0.takes_executions() || self.1.takes_executions()
+    }
+
+    fn executions(&mut self, thread: ThreadId, executions: &Executions<'_>) {
+        self.0.executions(thread, executions);
+        self.1.executions(thread, executions);
     }
 
     fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {

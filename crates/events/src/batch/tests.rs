@@ -1,8 +1,10 @@
 use super::Batch;
 use crate::access::{Access, AccessFlags, AccessKind};
 use crate::event::{Event, ThreadEvent};
-use crate::id::ThreadId;
+use crate::id::{PathId, ThreadId};
+use crate::paths::PathTable;
 use crate::sink::Sink;
+use crate::superblock::{AccessingInstruction, AddressSource, Extent, Operand, Path, Superblock};
 
 const THREAD: ThreadId = ThreadId(1);
 const OTHER: ThreadId = ThreadId(0);
@@ -95,4 +97,57 @@ fn events_wait_for_their_time() {
     assert_eq!(given(&mut batch, 2, true), [1, 2]);
     assert_eq!(given(&mut batch, 3, true), []);
     assert_eq!(given(&mut batch, 4, true), [-3, 4]);
+}
+
+/// Pushes executions of code whose only access is a load, from this time on.
+fn push_executions(batch: &mut Batch, times: std::ops::Range<u64>) {
+    let operand = Operand {
+        kind: AccessKind::Read,
+        size: 8,
+        address: AddressSource::Word { slot: 0, add: 0 },
+        extent: Extent::Plain,
+    };
+    let mut table = PathTable::default();
+    table.add(&Superblock {
+        instructions: vec![AccessingInstruction {
+            operands: vec![operand],
+            ..AccessingInstruction::default()
+        }],
+        paths: vec![Path {
+            accessing: 1,
+            executed: 1,
+            words: 1,
+        }],
+        ..Superblock::default()
+    });
+    let path = table.get(PathId(0)).unwrap();
+    for time in times {
+        batch.push_execution(path.code, 1, (time - 1, 1), &[0x1000]);
+    }
+}
+
+#[test]
+fn executions_wait_for_what_they_depend_on_alone() {
+    let mut batch = Batch::default();
+    batch.note_dependence();
+    push_executions(&mut batch, 1..4);
+    batch.accesses.push(access(4));
+    push_executions(&mut batch, 5..6);
+    batch.note_dependence();
+    push_executions(&mut batch, 6..9);
+    batch.push_event(9, Event::from(ThreadEvent::End));
+    push_executions(&mut batch, 10..11);
+    assert_eq!(given(&mut batch, 1, true), []);
+    assert_eq!(given(&mut batch, 2, true), [1, 2, 3, 4, 5]);
+    assert_eq!(batch.next_time(), Some(6));
+    assert_eq!(given(&mut batch, 6, true), []);
+    assert_eq!(given(&mut batch, 7, true), [6, 7, 8]);
+    assert_eq!(given(&mut batch, 9, true), []);
+    assert_eq!(given(&mut batch, 10, true), [-9, 10]);
+    // What was noted at the end is for whatever comes next.
+    batch.note_dependence();
+    batch.clear();
+    push_executions(&mut batch, 11..13);
+    assert_eq!(given(&mut batch, 11, true), []);
+    assert_eq!(given(&mut batch, 12, true), [11, 12]);
 }

@@ -43,7 +43,7 @@ impl Trace {
         let mut decoder = ThreadDecoder::new(thread, order, header.sequence);
         decoder.load(&header, &payload, self.tables());
         let kinds = Kinds::new(order);
-        while decoder.fill(&kinds) {
+        while decoder.fill(&kinds, false) {
             while decoder.deliver(None, found).is_some() {}
         }
     }

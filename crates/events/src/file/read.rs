@@ -10,7 +10,7 @@ use super::index::IndexEntry;
 use crate::handed::Kinds;
 use crate::id::ThreadId;
 use crate::problem::Problem;
-use crate::sink::Sink;
+use crate::sink::{Sink, is_given_executions};
 use crate::thread_decoder::ThreadDecoder;
 
 impl Trace {
@@ -90,15 +90,16 @@ impl<'trace> ThreadReader<'trace> {
 
     /// Gives everything to the sink, and returns what could not be read.
     pub fn deliver(mut self, sink: &mut impl Sink) -> Vec<Problem> {
-        while self.fill() {
+        let with_executions = is_given_executions(sink);
+        while self.fill(with_executions) {
             while self.decoder.deliver(None, sink).is_some() {}
         }
         self.decoder.into_problems()
     }
 
     /// Decodes more, if everything decoded was delivered. Returns whether there is more.
-    fn fill(&mut self) -> bool {
-        while !self.decoder.fill(&self.kinds) {
+    fn fill(&mut self, with_executions: bool) -> bool {
+        while !self.decoder.fill(&self.kinds, with_executions) {
             let Some(entry) = self.chunks.next() else {
                 return false;
             };
@@ -164,6 +165,7 @@ impl<'trace> Merged<'trace> {
             .functions()
             .iter()
             .for_each(|function| sink.function(function));
+        let with_executions = is_given_executions(sink);
         let mut next = BinaryHeap::new();
         for (index, reader) in self.readers.iter_mut().enumerate() {
             // A thread's first chunk is read when its time has come.
@@ -175,7 +177,7 @@ impl<'trace> Merged<'trace> {
             let limit = next.peek().map(|Reverse((time, other))| (*time, *other));
             let limit = limit.map(|(time, other)| (time, self.readers[other].decoder.thread()));
             let reader = &mut self.readers[index];
-            while reader.fill() {
+            while reader.fill(with_executions) {
                 while reader.decoder.deliver(limit, sink).is_some() {}
                 if let Some(time) = reader.decoder.next_time() {
                     next.push(Reverse((time, index)));

@@ -1,0 +1,317 @@
+//! Executions of code that makes the same accesses each time, at addresses that recorded words give:
+//! what most records are. A sink that takes them as they are does not pay for taking each access
+//! apart, and can look at what one piece of code does in many executions together.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::access::{Access, AccessFlags, AccessKind};
+use crate::paths::AccessingCode;
+use crate::superblock::{AddressSource, Extent, Slot};
+
+/// An access that code makes in each of its executions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlainAccess {
+    /// Address of the instruction.
+    pub pc: u64,
+    /// First byte accessed, without the recorded word.
+    offset: u64,
+    /// Bytes accessed.
+    pub size: u32,
+    /// Which of the code's accessing instructions it belongs to, from 0.
+    instruction: u16,
+    /// The recorded word in the address, if there is one.
+    slot: Option<Slot>,
+    /// Read or write.
+    pub kind: AccessKind,
+    /// Further facts. It is never atomic.
+    pub flags: AccessFlags,
+}
+
+/// One execution of a piece of code, all of whose accesses are plain.
+#[derive(Debug, Clone, Copy)]
+pub struct Execution<'a> {
+    code: &'a AccessingCode,
+    accesses: &'a [PlainAccess],
+    words: &'a [u64],
+    /// The thread's time before it.
+    time: u64,
+    step: u64,
+}
+
+/// Executions of one thread that follow each other, with nothing between them, and that depend on
+/// nothing that other threads did behind the beginning of the first.
+#[derive(Debug, Clone, Copy)]
+pub struct Executions<'a> {
+    kept: &'a KeptExecutions,
+    list: &'a [Kept],
+    step: u64,
+}
+
+/// Executions that wait for their time.
+#[derive(Debug, Default)]
+pub(crate) struct KeptExecutions {
+    list: Vec<Kept>,
+    words: Vec<u64>,
+    codes: Vec<Arc<AccessingCode>>,
+    /// Where in `codes` a code may be, by its number, plus one.
+    places: Box<[u32]>,
+}
+
+/// An execution, kept in few bytes.
+#[derive(Debug, Clone, Copy)]
+struct Kept {
+    code: u32,
+    instructions: u16,
+    word_count: u16,
+    first_word: usize,
+    time: u64,
+}
+
+/// Codes that are found by their number.
+const PLACES: usize = 256;
+/// Codes that are kept, though none of their executions may be.
+const CODES_KEPT: usize = 1024;
+
+impl PlainAccess {
+    /// All accesses of a piece of code, as far as they are plain.
+    pub(crate) fn of(code: &AccessingCode) -> Box<[PlainAccess]> {
+        let mut accesses = Vec::new();
+        for (number, instruction) in code.instructions().iter().enumerate() {
+            if code.plain_words(number + 1).is_none() {
+                break;
+            }
+            let first = accesses.len();
+            for operand in code.operands(instruction) {
+                let (slot, offset) = match operand.address {
+                    AddressSource::Absolute(address) => (None, address),
+                    AddressSource::Word { slot, add } => (Some(slot), add as u64),
+                };
+                debug_assert_eq!(operand.extent, Extent::Plain);
+                let mut flags = AccessFlags::default();
+                if accesses.len() == first {
+                    flags = flags.with(AccessFlags::FIRST);
+                }
+                if instruction.non_temporal {
+                    flags = flags.with(AccessFlags::NON_TEMPORAL);
+                }
+                accesses.push(PlainAccess {
+                    pc: instruction.pc,
+                    offset,
+                    size: operand.size,
+                    instruction: number as u16,
+                    slot,
+                    kind: operand.kind,
+                    flags,
+                });
+            }
+            if instruction.calls_or_returns
+                && let Some(last) = accesses[first..].last_mut()
+            {
+                last.flags = last.flags.with(AccessFlags::RETURN_ADDRESS);
+            }
+        }
+        accesses.into()
+    }
+
+    /// The first byte accessed in an execution with these words, which must be its code's.
+    #[inline]
+    #[must_use]
+    pub fn address(&self, words: &[u64]) -> u64 {
+        let word = self.slot.map_or(0, |slot| words[usize::from(slot)]);
+        word.wrapping_add(self.offset)
+    }
+}
+
+impl<'a> Execution<'a> {
+    /// The number of its code, which no other code of this process has.
+    #[inline]
+    #[must_use]
+    pub fn code(&self) -> u64 {
+        self.code.number()
+    }
+
+    /// What it accesses, in program order.
+    #[inline]
+    #[must_use]
+    pub fn accesses(&self) -> &'a [PlainAccess] {
+        self.accesses
+    }
+
+    /// The recorded words, for [`PlainAccess::address`].
+    #[inline]
+    #[must_use]
+    pub fn words(&self) -> &'a [u64] {
+        self.words
+    }
+
+    /// One of its accesses as it is given to sinks that take accesses.
+    #[must_use]
+    pub fn access(&self, access: &PlainAccess) -> Access {
+        let instructions = u64::from(access.instruction) + 1;
+        Access {
+            time: self
+                .time
+                .saturating_add(instructions.saturating_mul(self.step)),
+            pc: access.pc,
+            address: access.address(self.words),
+            size: access.size,
+            kind: access.kind,
+            flags: access.flags,
+        }
+    }
+}
+
+impl<'a> Executions<'a> {
+    /// How many there are: at least one.
+    #[expect(clippy::len_without_is_empty, reason = "they are never empty")]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// One of them.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, number: usize) -> Execution<'a> {
+        let kept = self.list[number];
+        self.kept.execution(&kept, self.step)
+    }
+
+    /// How many executions from number `first` on are of the same code, with addresses that advance
+    /// by as much from each to the next: at least one.
+    #[must_use]
+    pub fn even_run(&self, first: usize) -> usize {
+        let like = self.list[first];
+        let is_like = |kept: &&Kept| {
+            kept.code == like.code
+                && kept.instructions == like.instructions
+                && kept.word_count == like.word_count
+        };
+        let count = usize::from(like.word_count);
+        let mut words = &self.kept.words[like.first_word..];
+        let mut run = 1;
+        let mut others = self.list[first + 1..].iter().take_while(is_like);
+        while others.next().is_some() {
+            if run > 1 {
+                let advances = (0..count).map(|word| {
+                    let next = words[count + word];
+                    let advance = next.wrapping_sub(words[word]);
+                    (advance, words[2 * count + word].wrapping_sub(next))
+                });
+                if !advances.into_iter().all(|(one, next)| one == next) {
+                    break;
+                }
+                words = &words[count..];
+            }
+            run += 1;
+        }
+        run
+    }
+
+    /// How many accesses they make.
+    #[must_use]
+    pub fn count_accesses(&self) -> u64 {
+        let counts = self.list.iter().map(|kept| {
+            let code = &self.kept.codes[kept.code as usize];
+            let count = code.fixed_accesses(usize::from(kept.instructions));
+            count.expect("plain code has a fixed number of accesses")
+        });
+        counts.sum()
+    }
+
+    /// Appends all accesses, in program order.
+    pub fn expand(&self, accesses: &mut Vec<Access>) {
+        for number in 0..self.len() {
+            let execution = self.get(number);
+            let plain = execution.accesses().iter();
+            accesses.extend(plain.map(|access| execution.access(access)));
+        }
+    }
+}
+
+impl KeptExecutions {
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.list.clear();
+        self.words.clear();
+        if self.codes.len() > CODES_KEPT {
+            self.codes.clear();
+            self.places.fill(0);
+        }
+    }
+
+    /// Appends an execution of the first so many instructions of a code, all of whose accesses are
+    /// plain, and whose words are all there.
+    #[inline]
+    pub(crate) fn push(
+        &mut self,
+        code: &Arc<AccessingCode>,
+        instructions: usize,
+        time: u64,
+        words: &[u64],
+    ) {
+        let first_word = self.words.len();
+        self.words.extend_from_slice(words);
+        let code = self.place_of(code);
+        self.list.push(Kept {
+            code,
+            instructions: instructions as u16,
+            word_count: words.len() as u16,
+            first_word,
+            time,
+        });
+    }
+
+    #[inline]
+    fn place_of(&mut self, code: &Arc<AccessingCode>) -> u32 {
+        let place = code.number() as usize % PLACES;
+        if let Some(&known) = self.places.get(place)
+            && known != 0
+            && Arc::ptr_eq(&self.codes[known as usize - 1], code)
+        {
+            return known - 1;
+        }
+        if self.places.is_empty() {
+            self.places = vec![0; PLACES].into();
+        }
+        self.codes.push(Arc::clone(code));
+        self.places[place] = self.codes.len() as u32;
+        self.codes.len() as u32 - 1
+    }
+
+    /// The time of the first access of one of them.
+    pub(crate) fn first_time(&self, number: usize, step: u64) -> u64 {
+        let kept = &self.list[number];
+        let execution = self.execution(kept, step);
+        let first = execution.accesses.first();
+        first.map_or(kept.time, |access| execution.access(access).time)
+    }
+
+    /// Some of them, as a sink is given them.
+    pub(crate) fn range(&self, range: Range<usize>, step: u64) -> Executions<'_> {
+        Executions {
+            kept: self,
+            list: &self.list[range],
+            step,
+        }
+    }
+
+    #[inline]
+    fn execution(&self, kept: &Kept, step: u64) -> Execution<'_> {
+        let code = &*self.codes[kept.code as usize];
+        Execution {
+            code,
+            accesses: code.plain_accesses(usize::from(kept.instructions)),
+            words: &self.words[kept.first_word..][..usize::from(kept.word_count)],
+            time: kept.time,
+            step,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
