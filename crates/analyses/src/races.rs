@@ -24,6 +24,7 @@ mod cell;
 mod clock;
 mod detector;
 mod findings;
+mod plans;
 mod report;
 mod shadow;
 mod sites;
@@ -33,8 +34,8 @@ mod words;
 use std::collections::BTreeMap;
 
 use unspool_events::{
-    Access, Event, Mapping, MemoryEffect, Module, Problem, Sink, SyncOperation, Synchronisation,
-    SystemCall, ThreadEvent, ThreadId, ThreadInfo, TracedFunction,
+    Access, Event, Executions, Mapping, MemoryEffect, Module, Problem, Sink, SyncOperation,
+    Synchronisation, SystemCall, ThreadEvent, ThreadId, ThreadInfo, TracedFunction,
 };
 
 pub use atomicity::Atomicity;
@@ -331,6 +332,15 @@ impl Sink for RaceCheck {
 
     fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {
         self.detector.accesses(thread, batch, &mut self.paths);
+    }
+
+    fn takes_executions(&self) -> bool {
+        true
+    }
+
+    fn executions(&mut self, thread: ThreadId, executions: &Executions<'_>) {
+        self.detector
+            .executions(thread, executions, &mut self.paths);
     }
 
     fn event(&mut self, thread: ThreadId, time: u64, event: &Event) {

@@ -56,6 +56,33 @@ impl Record {
         }
     }
 
+    fn with(self, bytes: Bytes) -> Record {
+        Record {
+            epoch: self.epoch,
+            rest: self.rest | u32::from(bytes),
+        }
+    }
+
+    /// What is left of it behind an access by a thread with this clock; none where the two are not
+    /// ordered and one of them writes.
+    #[inline]
+    fn behind(self, new: Record, clock: &VectorClock) -> Option<Record> {
+        if self.bytes() & new.bytes() == 0 {
+            return Some(self);
+        }
+        let is_ordered = clock.covers(self.epoch);
+        if !is_ordered && (self.is_write() || new.is_write()) {
+            return None;
+        }
+        // Whoever meets an earlier access meets this one. A read hides reads alone, and those
+        // alone that came before it.
+        let is_hidden = new.is_write() || (!self.is_write() && is_ordered);
+        Some(match is_hidden {
+            true => self.without(new.bytes()),
+            false => self,
+        })
+    }
+
     /// Whether it is the same but for the bytes.
     fn is_like(self, other: Record) -> bool {
         self.epoch == other.epoch && self.rest >> 8 == other.rest >> 8
@@ -137,6 +164,32 @@ impl Cell {
             INLINE => *self = Cell([records[0], records[1]]),
             _ => *self = splits.keep(&records),
         }
+    }
+
+    /// The same, if nothing conflicts and the cell neither is split nor must be. Otherwise nothing
+    /// becomes of it, and this returns false.
+    #[inline]
+    pub(super) fn access_simply(&mut self, new: Record, clock: &VectorClock) -> bool {
+        let Cell([first, second]) = *self;
+        if first.epoch == SPLIT {
+            return false;
+        }
+        let (Some(first), Some(second)) = (first.behind(new, clock), second.behind(new, clock))
+        else {
+            return false;
+        };
+        let records = match (first.bytes() != 0, second.bytes() != 0) {
+            (true, true) if first.is_like(new) => [first.with(new.bytes()), second],
+            (true, false) if first.is_like(new) => [first.with(new.bytes()), Record::NONE],
+            (true, true) if second.is_like(new) => [first, second.with(new.bytes())],
+            (false, true) if second.is_like(new) => [second.with(new.bytes()), Record::NONE],
+            (true, true) => return false,
+            (true, false) => [first, new],
+            (false, true) => [second, new],
+            (false, false) => [new, Record::NONE],
+        };
+        *self = Cell(records);
+        true
     }
 
     /// Forgets what is known of some bytes, and returns who accessed any of them.

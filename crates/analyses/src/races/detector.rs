@@ -4,12 +4,15 @@
 //! The interface is batches of accesses by one thread, and what threads do between them. Nothing is
 //! gone over twice: each call is about the thread that it names, and what it shares with others.
 
+mod executions;
+
 use smallvec::SmallVec;
 use unspool_events::{Access, AccessFlags, AccessKind, ThreadId};
 
 use super::cell::{Bytes, Record};
 use super::clock::VectorClock;
 use super::findings::{Findings, Meeting, Moment};
+use super::plans::Plans;
 use super::shadow::{Page, Shadow, parts};
 use super::sites::{Origin, Sites};
 use super::threads::{NoSlot, Thread, Threads};
@@ -50,6 +53,7 @@ pub(super) struct Detector {
     pub(super) words: Words,
     channels: [VectorClock; 2],
     pub(super) sites: Sites,
+    plans: Plans,
     pub(super) findings: Findings,
     moment: Moment,
     blindness: Blindness,
@@ -88,6 +92,7 @@ impl Detector {
             words: Words::default(),
             channels: Default::default(),
             sites: Sites::default(),
+            plans: Plans::default(),
             findings: Findings::new(most_bytes / SHARE_OF_EDGES),
             moment: Moment {
                 generation: 0,
@@ -104,12 +109,20 @@ impl Detector {
     /// Accesses of one thread that follow each other.
     pub(super) fn accesses(&mut self, id: ThreadId, batch: &[Access], paths: &mut CallPaths) {
         let mut path = paths.thread(id);
+        self.follow(id, batch, &mut path);
+        if let Some(last) = batch.last() {
+            path.is_at(last.pc);
+        }
+        self.stay_in_bounds();
+    }
+
+    fn follow(&mut self, id: ThreadId, batch: &[Access], path: &mut Follower<'_>) {
         let mut rest = batch;
         while let [access, after @ ..] = rest {
             if access.flags.contains(AccessFlags::ATOMIC) {
                 self.atomic(id, access);
             } else if !self.threads.is_alone() {
-                let ordinary = self.ordinary(id, rest, &mut path);
+                let ordinary = self.ordinary(id, rest, path);
                 if ordinary != 0 {
                     rest = &rest[ordinary..];
                     continue;
@@ -128,13 +141,6 @@ impl Detector {
             }
             path.access(access);
             rest = after;
-        }
-        if let Some(last) = batch.last() {
-            path.is_at(last.pc);
-        }
-        if self.moment.number >= self.next_measurement {
-            self.next_measurement = self.moment.number + BETWEEN_MEASUREMENTS;
-            self.stay_in_bounds();
         }
     }
 
@@ -467,6 +473,10 @@ impl Detector {
 
     /// Forgets who accessed what where that has grown too large.
     fn stay_in_bounds(&mut self) {
+        if self.moment.number < self.next_measurement {
+            return;
+        }
+        self.next_measurement = self.moment.number + BETWEEN_MEASUREMENTS;
         let bytes = self.shadow.bytes() + self.words.bytes() + self.findings.bytes();
         if bytes > self.most_bytes {
             self.forgotten += 1;
