@@ -49,6 +49,14 @@ impl Record {
         SiteId(self.rest >> 9)
     }
 
+    /// The same of other bytes.
+    pub(super) fn of_bytes(self, bytes: Bytes) -> Record {
+        Record {
+            epoch: self.epoch,
+            rest: self.rest & !u32::from(Bytes::MAX) | u32::from(bytes),
+        }
+    }
+
     fn without(self, bytes: Bytes) -> Record {
         Record {
             epoch: self.epoch,
@@ -190,6 +198,39 @@ impl Cell {
         };
         *self = Cell(records);
         true
+    }
+
+    /// The same for any cell, unless something conflicts: then this returns false, and nothing becomes
+    /// of it.
+    pub(super) fn access_in_order(
+        &mut self,
+        new: Record,
+        clock: &VectorClock,
+        splits: &mut Splits,
+    ) -> bool {
+        let Cell([first, second]) = *self;
+        let records = match first.epoch == SPLIT {
+            true => &splits.all[second.rest as usize].0[..],
+            false => &[first, second],
+        };
+        if records.iter().any(|record| record.stands_for(new)) {
+            return true;
+        }
+        if records
+            .iter()
+            .any(|record| record.behind(new, clock).is_none())
+        {
+            return false;
+        }
+        self.access(new, clock, splits, &mut |_| {});
+        true
+    }
+
+    /// Whether its records are of all its bytes.
+    #[inline]
+    pub(super) fn is_whole(&self) -> bool {
+        let is_whole = |record: Record| matches!(record.bytes(), 0 | Bytes::MAX);
+        self.0.into_iter().all(is_whole)
     }
 
     /// Forgets what is known of some bytes, and returns who accessed any of them.

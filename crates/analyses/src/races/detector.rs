@@ -5,6 +5,7 @@
 //! gone over twice: each call is about the thread that it names, and what it shares with others.
 
 mod executions;
+mod runs;
 
 use smallvec::SmallVec;
 use unspool_events::{Access, AccessFlags, AccessKind, ThreadId};

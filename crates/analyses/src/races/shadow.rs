@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use super::cell::{Bytes, Cell, Splits};
 
 /// Bytes of memory in a page.
-const PAGE: u64 = 4096;
+pub(super) const PAGE: u64 = 4096;
 const CELLS: usize = (PAGE / 8) as usize;
 /// Pages that are found without asking the map.
 const NEAR: usize = 2048;
@@ -82,6 +82,23 @@ impl Page {
         self.is_synchronising(address)
             || (last / 8 != address / 8
                 && parts(address, size).any(|(cell, _)| self.is_synchronising(cell)))
+    }
+
+    /// Whether threads synchronise by bytes of a cell from that at an address on, in so many bytes, all
+    /// of which the page holds.
+    #[inline]
+    pub(super) fn has_synchronising_among(&self, address: u64, size: u64) -> bool {
+        let (first, last) = (Page::cell(address), Page::cell(address + size - 1));
+        let words = &self.synchronising[first / 64..=last / 64];
+        let from = u64::MAX << (first % 64);
+        let to = u64::MAX >> (63 - last % 64);
+        match words {
+            [word] => word & from & to != 0,
+            [first, between @ .., last] => {
+                first & from != 0 || last & to != 0 || between.iter().any(|word| *word != 0)
+            }
+            [] => false,
+        }
     }
 
     pub(super) fn set_synchronising(&mut self, address: u64, value: bool) {

@@ -5,7 +5,7 @@
 
 use unspool_events::{AccessFlags, AccessKind, Execution, Executions, PlainAccess, ThreadId};
 
-use super::Detector;
+use super::{Detector, runs};
 use crate::call_paths::{CallPaths, Follower};
 use crate::races::cell::Record;
 use crate::races::clock::{Epoch, VectorClock};
@@ -32,8 +32,17 @@ impl Detector {
         paths: &mut CallPaths,
     ) {
         let mut path = paths.thread(id);
-        for number in 0..executions.len() {
-            self.execution(id, &executions.get(number), &mut path);
+        let mut next = 0;
+        while next < executions.len() {
+            let run = executions.even_run(next);
+            if run >= runs::LEAST && self.run(id, executions, (next, run), path.context()) {
+                next += run;
+                continue;
+            }
+            for number in next..next + run {
+                self.execution(id, &executions.get(number), &mut path);
+            }
+            next += run;
         }
         let last = executions.get(executions.len() - 1);
         if let Some(last) = last.accesses().last() {

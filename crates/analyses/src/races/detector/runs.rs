@@ -1,0 +1,312 @@
+//! Executions of one piece of code whose addresses advance evenly, as in a loop over arrays: looked at
+//! access by access, each over all executions, rather than execution by execution.
+//!
+//! What comes of it is the same. What becomes of a cell depends on the order of its own accesses alone,
+//! as long as nothing conflicts and no epoch begins, and of two accesses that advance alike and come to
+//! the same cell the one that is ahead comes there first. Where the order could not be kept so (the
+//! two advance differently, and meet), or where something is not simple, all executions are looked at
+//! one by one. That an access has been taken note of ahead of its time changes nothing then: it is
+//! taken note of again, by the same thread in the same epoch or a later one, and nobody else comes
+//! between. So that it finds itself there, no two that are looked at so share some of their bytes
+//! alone.
+
+use smallvec::SmallVec;
+use unspool_events::{AccessFlags, AccessKind, Executions, ThreadId};
+
+use super::Detector;
+use crate::call_paths::ContextId;
+use crate::races::cell::{Bytes, Cell, Record};
+use crate::races::clock::{Epoch, VectorClock};
+use crate::races::plans::Stretch;
+use crate::races::shadow::{PAGE, Page, Shadow, parts};
+use crate::races::sites::SiteId;
+
+/// Executions that are worth it.
+pub(super) const LEAST: usize = 4;
+
+/// Lanes of one piece of code; more are not worth comparing with each other.
+const MOST_LANES: usize = 64;
+
+/// How an access goes on from execution to execution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Advance {
+    /// By so many bytes, which are whole cells, forwards or backwards. By none where it stays.
+    Cells(i64),
+    /// By elements of so many bytes, which follow each other and are less than a cell.
+    Elements(i64),
+}
+
+/// One cell of an access, or its only element, in all executions.
+#[derive(Debug, Clone, Copy)]
+struct Lane {
+    /// The first cell; the first element where it advances by elements.
+    start: u64,
+    /// Which bytes of each cell, where it advances by cells.
+    bytes: Bytes,
+    advance: Advance,
+    is_write: bool,
+    site: SiteId,
+}
+
+impl Detector {
+    /// Looks at `count` executions from number `first` on, whose addresses advance evenly. Returns
+    /// false if they are still to be looked at, one by one.
+    pub(super) fn run(
+        &mut self,
+        id: ThreadId,
+        executions: &Executions<'_>,
+        (first, count): (usize, usize),
+        context: ContextId,
+    ) -> bool {
+        let execution = executions.get(first);
+        let accesses = execution.accesses();
+        let calls = |flags: AccessFlags| flags.contains(AccessFlags::RETURN_ADDRESS);
+        if self.threads.is_alone() {
+            return !accesses.iter().any(|access| calls(access.flags));
+        }
+        let Some(thread) = self.threads.get(id).filter(|thread| !thread.is_told) else {
+            return false;
+        };
+        let plan = self.plans.of(Stretch {
+            code: execution.code(),
+            first: 0,
+            context,
+        });
+        if plan.quiet < accesses.len() {
+            return false;
+        }
+        let (before, after) = (execution.words(), executions.get(first + 1).words());
+        let mut lanes = SmallVec::<[Lane; 16]>::new();
+        for (access, site) in accesses.iter().zip(&plan.sites) {
+            let address = access.address(before);
+            let advance = access.address(after).wrapping_sub(address) as i64;
+            let is_known = Lane::of(address, access.size, advance, |lane| {
+                lanes.push(Lane {
+                    is_write: access.kind == AccessKind::Write,
+                    site: *site,
+                    ..lane
+                });
+            });
+            if !is_known || lanes.len() > MOST_LANES || calls(access.flags) {
+                return false;
+            }
+        }
+        lanes.sort_by_key(Lane::order);
+        if !lanes.iter().all(|lane| lane.ends_in_memory(count)) || meet_unevenly(&lanes, count) {
+            return false;
+        }
+        let epoch = thread.epoch();
+        let whole = lanes.iter().all(|lane| lane.bytes == Bytes::MAX);
+        for number in 0..lanes.len() {
+            let lane = lanes[number];
+            let ahead = &lanes[..number];
+            let new = match whole {
+                true => ahead.iter().map(|it| lane.new_to(it, count)).min(),
+                false => None,
+            };
+            let count = new.unwrap_or(count);
+            if !lane.look(count, epoch, &thread.clock, &mut self.shadow) {
+                return false;
+            }
+        }
+        let looked_at = (accesses.len() * count) as u64;
+        self.moment.number += looked_at;
+        self.checked += looked_at;
+        true
+    }
+}
+
+const STAYS: Advance = Advance::Cells(0);
+
+impl Lane {
+    /// The lanes of an access with this address, size and advance. Returns false if it has none.
+    fn of(address: u64, size: u32, advance: i64, mut add: impl FnMut(Lane)) -> bool {
+        let lane = |start, bytes, advance| Lane {
+            start,
+            bytes,
+            advance,
+            is_write: false,
+            site: SiteId::default(),
+        };
+        if advance % 8 == 0 {
+            if !Page::holds(address % 8, u64::from(size)) {
+                return false;
+            }
+            let cells = parts(address, u64::from(size));
+            cells.for_each(|(cell, bytes)| add(lane(cell, bytes, Advance::Cells(advance))));
+            return true;
+        }
+        let is_dense = matches!(size, 1 | 2 | 4) && advance.unsigned_abs() == u64::from(size);
+        if is_dense && address.is_multiple_of(u64::from(size)) {
+            add(lane(address, Bytes::default(), Advance::Elements(advance)));
+            return true;
+        }
+        false
+    }
+
+    /// By how many bytes it advances.
+    fn bytes_ahead(&self) -> i64 {
+        match self.advance {
+            Advance::Cells(bytes) | Advance::Elements(bytes) => bytes,
+        }
+    }
+
+    /// Of two lanes that advance alike, that which is ahead has the lesser one.
+    fn order(&self) -> u64 {
+        match self.bytes_ahead() < 0 {
+            true => self.start,
+            false => !self.start,
+        }
+    }
+
+    /// The first and the last address that it comes to.
+    fn ends(&self, count: usize) -> (u64, u64) {
+        let way = self.bytes_ahead().wrapping_mul(count as i64 - 1);
+        let last = self.start.wrapping_add_signed(way);
+        (self.start.min(last), self.start.max(last))
+    }
+
+    /// Whether it comes nowhere by way of the end of the address space.
+    fn ends_in_memory(&self, count: usize) -> bool {
+        let way = self.bytes_ahead().checked_mul(count as i64);
+        let end = way.and_then(|way| self.start.checked_add_signed(way));
+        end.is_some_and(|end| end.max(self.start) < u64::MAX - PAGE)
+    }
+
+    /// Whether it comes to cells of a lane that advances alike, and to some of its bytes, but not the
+    /// same ones.
+    fn meets_partly(&self, other: &Lane) -> bool {
+        let way = self.start.wrapping_sub(other.start) as i64;
+        let meets = way == 0 || (self.bytes_ahead() != 0 && way % self.bytes_ahead() == 0);
+        meets && self.bytes != other.bytes && self.bytes & other.bytes != 0
+    }
+
+    /// In how many executions, the first ones, it comes to cells to which another lane has not come,
+    /// after which it need not be looked at. Both touch whole cells.
+    fn new_to(&self, ahead: &Lane, count: usize) -> usize {
+        let is_same = self.advance == ahead.advance && (ahead.is_write || !self.is_write);
+        let bytes = self.bytes_ahead();
+        let way = ahead.start.wrapping_sub(self.start) as i64;
+        if !is_same || bytes == 0 || way % bytes != 0 {
+            return count;
+        }
+        usize::try_from(way / bytes).map_or(count, |executions| executions.min(count))
+    }
+
+    /// Takes note of it in so many executions. Returns false where something is not simple.
+    fn look(&self, count: usize, epoch: Epoch, clock: &VectorClock, shadow: &mut Shadow) -> bool {
+        let record = |bytes| Record::new(epoch, bytes, self.is_write, self.site);
+        match self.advance {
+            STAYS => look_at_cells(self.start, 8, 1, record(self.bytes), clock, shadow),
+            Advance::Cells(advance) => {
+                let (first, _) = self.ends(count.max(1));
+                let apart = advance.unsigned_abs();
+                look_at_cells(first, apart, count, record(self.bytes), clock, shadow)
+            }
+            Advance::Elements(size) => {
+                let (first, last) = self.ends(count);
+                let size = size.unsigned_abs();
+                let end = last + size;
+                let (whole, rest) = (first.next_multiple_of(8).min(end), end & !7);
+                let mut element = |at: u64| {
+                    let bytes = ((1_u16 << size) - 1) << (at % 8);
+                    look_at_cells(at & !7, 8, 1, record(bytes as Bytes), clock, shadow)
+                };
+                let by = size as usize;
+                if !(first..whole).step_by(by).all(&mut element)
+                    || !(rest.max(whole)..end).step_by(by).all(&mut element)
+                {
+                    return false;
+                }
+                let count = rest.saturating_sub(whole) / 8;
+                look_at_elements(
+                    whole,
+                    count as usize,
+                    size,
+                    record(Bytes::MAX),
+                    clock,
+                    shadow,
+                )
+            }
+        }
+    }
+}
+
+/// Whether two lanes may come to the same cell, and not alike: at different paces, so that it cannot
+/// be told which is first, or to bytes of which some are the same and some are not, so that what one
+/// leaves says nothing of whether it was there.
+fn meet_unevenly(lanes: &[Lane], count: usize) -> bool {
+    let cells = |lane: &Lane| {
+        let (first, last) = lane.ends(count);
+        (first & !7, last | 7)
+    };
+    lanes.iter().enumerate().any(|(number, lane)| {
+        let (first, last) = cells(lane);
+        lanes[..number].iter().any(|other| {
+            let (other_first, other_last) = cells(other);
+            let may_meet = first <= other_last && other_first <= last;
+            may_meet && (lane.advance != other.advance || lane.meets_partly(other))
+        })
+    })
+}
+
+/// Takes note of an access to so many cells, which are so far apart, from the lowest one on.
+fn look_at_cells(
+    first: u64,
+    apart: u64,
+    count: usize,
+    new: Record,
+    clock: &VectorClock,
+    shadow: &mut Shadow,
+) -> bool {
+    let (mut at, mut left) = (first, count as u64);
+    while left != 0 {
+        let (page, splits) = shadow.page(at);
+        let here = ((PAGE - 1 - at % PAGE) / apart + 1).min(left);
+        if page.has_synchronising_among(at, apart * (here - 1) + 8) {
+            return false;
+        }
+        let cells = page.cells[Page::cell(at)..].iter_mut();
+        for cell in cells.step_by((apart / 8) as usize).take(here as usize) {
+            let is_simple = cell.stands_for(new) || cell.access_simply(new, clock);
+            if !is_simple && !cell.access_in_order(new, clock, splits) {
+                return false;
+            }
+        }
+        at += apart * here;
+        left -= here;
+    }
+    true
+}
+
+/// Takes note of an access to elements of so many bytes that fill so many cells. `new` is a record of
+/// a whole cell.
+fn look_at_elements(
+    first: u64,
+    count: usize,
+    size: u64,
+    new: Record,
+    clock: &VectorClock,
+    shadow: &mut Shadow,
+) -> bool {
+    for at in (0..count as u64).map(|number| first + 8 * number) {
+        let (page, splits) = shadow.page(at);
+        let is_synchronising = page.is_synchronising(at);
+        let cell: &mut Cell = &mut page.cells[Page::cell(at)];
+        if is_synchronising {
+            return false;
+        }
+        // All elements together are as one where nothing tells them apart.
+        if cell.stands_for(new) || (cell.is_whole() && cell.access_simply(new, clock)) {
+            continue;
+        }
+        for element in (0..8).step_by(size as usize) {
+            let bytes = ((1_u16 << size) - 1) << element;
+            let new = new.of_bytes(bytes as Bytes);
+            if !cell.access_in_order(new, clock, splits) {
+                return false;
+            }
+        }
+    }
+    true
+}
