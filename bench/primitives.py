@@ -39,6 +39,7 @@ PRIMITIVES = {
     "shadow-cell": (LOOP, "nothing"),
     "shadow-store": (LOOP, "nothing"),
     "append1": (LOOP, "nothing"),
+    "append1-consumed": (LOOP, "nothing"),
     "append4": (LOOP, "nothing"),
     "append-if-never": (LOOP, "nothing"),
     "append-if-always": (LOOP, "nothing"),

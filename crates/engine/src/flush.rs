@@ -112,6 +112,29 @@ pub fn stop_others(process: Option<&Process>) -> Stopped {
     stopped
 }
 
+/// Runs something that waits for a thread which may want all others to stand still, as
+/// [`stop_others`] does: the calling thread counts as if it did. It touches nothing of the program's.
+pub fn while_stopped<R>(run: impl FnOnce() -> R) -> R {
+    let number = own_number();
+    // SAFETY: a thread's own pointer is null or outlives this.
+    let own = unsafe { Thread::current().as_ref() }.map(inside);
+    let own = own.filter(|own| own.load(Ordering::SeqCst) == INSIDE);
+    let Some(own) = own.filter(|_| STOPPING.load(Ordering::SeqCst) != number) else {
+        return run();
+    };
+    own.store(INSIDE_BUT_STOPPED, Ordering::SeqCst);
+    let result = run();
+    race_windows::widen();
+    // Whoever has found this thread standing relies on it.
+    let take = || STOPPING.compare_exchange(0, number, Ordering::SeqCst, Ordering::SeqCst);
+    while take().is_err() {
+        std::thread::sleep(PAUSE);
+    }
+    own.store(INSIDE, Ordering::SeqCst);
+    STOPPING.store(0, Ordering::SeqCst);
+    result
+}
+
 /// Waits. Others may take lines from the thread meanwhile, or they could not get out.
 fn wait(thread: &mut Thread, mut done: impl FnMut() -> bool) {
     if done() {

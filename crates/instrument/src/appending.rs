@@ -1,9 +1,11 @@
 //! What functions of a tool do with its buffers.
 
 use unspool_code_cache::slots::slots;
+use unspool_kernel::lock::held;
 
 use super::buffers::{self, Appender, BufferId};
 use super::each_access;
+use super::in_tool::is_delivered;
 use super::instrumentation::is_asking;
 use crate::slots as tool_slots;
 
@@ -39,7 +41,7 @@ impl BufferId {
     #[track_caller]
     fn appender(self, state: *mut ()) -> Appender {
         assert!(
-            !buffers::is_delivered(),
+            !is_delivered(),
             "a function that gets the entries of a buffer can neither append to one nor flush one"
         );
         assert!(
@@ -49,6 +51,10 @@ impl BufferId {
         assert!(
             tool_slots::of(slots()).buffers[self.index()].base.get() != 0,
             "only the program's threads have buffers, and only while they run"
+        );
+        assert!(
+            self.kind().consumer().is_none() || held() == 0,
+            "a function with a lock in hand can neither append to a buffer with a consumer nor flush one, as it may have to wait for that"
         );
         each_access::settle_in_function(state);
         Appender::new(self, buffers::pending_here(self), state)

@@ -12,6 +12,8 @@ use unspool_kernel::diagnostics::ENGINE_FAILURE;
 use unspool_kernel::ids::Tid;
 use unspool_kernel::lock::{Condvar, Mutex};
 
+use super::buffers;
+use super::consumer::Consumer;
 use super::process::process;
 use super::world;
 use unspool_engine::signals::{self, STOP, bit};
@@ -99,7 +101,8 @@ fn processor_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// The threads of the program that are in the tool's code; the one that ends the process first.
+/// The threads that are in the tool's code: those for which others wait first, then the one that ends
+/// the process.
 fn in_tool(ender: Tid) -> Vec<Tid> {
     let threads = process()
         .and_then(|process| process.threads.try_lock())
@@ -112,7 +115,8 @@ fn in_tool(ender: Tid) -> Vec<Tid> {
             within.map(|handle| handle.tid).collect::<Vec<_>>()
         })
         .unwrap_or_default();
-    std::iter::once(ender).chain(threads).collect()
+    let consuming = buffers::consumers().filter_map(Consumer::consuming_thread);
+    consuming.chain([ender]).chain(threads).collect()
 }
 
 /// Whether a thread waits for a futex.

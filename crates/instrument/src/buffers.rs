@@ -5,27 +5,31 @@
 //! overflow. The store that meets it finds room when what is complete has been handed over
 //! and what the superblock has stored so far has been moved to the start.
 //!
+//! The tool gets the entries by a function that the thread calls, or the memory itself by a thread of
+//! its own ([`consumer`](super::consumer)): the thread then goes on in other memory.
+//!
 //! The position of the first buffer is in a register wherever translated code runs, and in a
 //! slot where the thread is outside; those of the others are always in their slots.
 
+mod appender;
+
 use std::cell::Cell;
 use std::io;
-use std::ops::Range;
 use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::cache::FragmentId;
 use unspool_code_cache::slots::{Slots, slots};
-use unspool_kernel::layout;
 use unspool_kernel::lock::{Mutex, OnceLock};
 
-use super::in_tool::{in_tool, state, thread_state};
+pub(crate) use self::appender::{Appender, PendingBytes, forget_pending, pending_here};
+use super::consumer::{self, Consume, Consumer, Consumption, Filled, Memory, PAGE};
+use super::in_tool::{deliver, state, thread_number, thread_state};
 use crate::slots as tool_slots;
 use crate::slots::MOST_BUFFERS;
 use unspool_engine::thread::Thread;
 
-const PAGE: u64 = 4096;
 /// The most bytes of a buffer: an address space has no more.
 const MOST_BYTES: usize = 1 << 46;
 
@@ -37,6 +41,20 @@ pub struct BufferId(u8);
 /// many there are. It runs in the thread that made them, on the engine's stack, and must return.
 pub type Deliver = extern "C" fn(*mut (), *const u8, usize);
 
+/// What gets the batches of a buffer.
+#[derive(Debug, Clone, Copy)]
+pub enum Receiver {
+    /// A function, which looks at the entries where they are.
+    Function(Deliver),
+    /// A thread of its own, whose batches they are. At most so many can be there at one time.
+    Consumer {
+        /// What that thread calls.
+        consume: Consume,
+        /// The most batches that are handed over and not given back.
+        most_filled: usize,
+    },
+}
+
 /// What is known of a buffer.
 #[derive(Debug, Clone, Copy)]
 pub struct BufferKind {
@@ -45,15 +63,34 @@ pub struct BufferKind {
     /// Bytes of an entry: a multiple of its alignment, which is 8 at most.
     pub entry_size: usize,
     /// What gets the batches.
-    pub deliver: Deliver,
+    pub receiver: Receiver,
     /// Whether a batch ends at each system call of its thread.
     pub at_system_calls: bool,
     /// Where the tool makes it.
     pub made_at: &'static Location<'static>,
 }
 
+impl BufferKind {
+    pub(crate) fn consumer(&self) -> Option<(Consume, usize)> {
+        match self.receiver {
+            Receiver::Function(_) => None,
+            Receiver::Consumer {
+                consume,
+                most_filled,
+            } => Some((consume, most_filled)),
+        }
+    }
+
+    /// That there is no memory for a thread's part of it.
+    pub(crate) fn lacks_memory(&self, error: &io::Error) -> String {
+        consumer::lacks_memory(part_size(self), self.made_at, error)
+    }
+}
+
 static ANNOUNCED: Mutex<Vec<BufferKind>> = Mutex::new(Vec::new());
 static KINDS: OnceLock<Vec<BufferKind>> = OnceLock::new();
+/// By the number of the buffer.
+static CONSUMERS: OnceLock<Vec<Option<Consumer>>> = OnceLock::new();
 
 impl BufferId {
     /// A new buffer.
@@ -71,6 +108,10 @@ impl BufferId {
         assert!(
             kind.entry_size != 0 && kind.entries != 0,
             "a buffer without room"
+        );
+        assert!(
+            kind.consumer().is_none_or(|(_, most)| most != 0),
+            "a consumer that can get no batch"
         );
         let bytes = kind.entries.checked_mul(kind.entry_size);
         assert!(
@@ -118,10 +159,28 @@ pub(crate) fn settle(position_is_taken: bool) {
     POSITION_IS_TAKEN.store(position_is_taken, Ordering::Relaxed);
     let announced = ANNOUNCED.lock();
     let _ = KINDS.set(announced.clone());
+    let consumers = kinds().iter().map(|kind| {
+        let (consume, most_filled) = kind.consumer()?;
+        Some(Consumer::new(
+            (part_size(kind), kind.made_at),
+            consume,
+            most_filled,
+        ))
+    });
+    let _ = CONSUMERS.set(consumers.collect());
 }
 
 fn kinds() -> &'static [BufferKind] {
     KINDS.get().map_or(&[], Vec::as_slice)
+}
+
+/// The consumers of all buffers that have one.
+pub(crate) fn consumers() -> impl Iterator<Item = &'static Consumer> {
+    CONSUMERS.get().into_iter().flatten().flatten()
+}
+
+fn consumer_of(number: usize) -> Option<&'static Consumer> {
+    CONSUMERS.get()?.get(number)?.as_ref()
 }
 
 /// How many buffers the tool has.
@@ -148,31 +207,40 @@ pub(crate) fn part_size(kind: &BufferKind) -> usize {
 /// Gives the calling thread its parts. If there is no memory for one, says for which.
 pub(super) fn prepare() -> Result<(), (&'static BufferKind, io::Error)> {
     for (number, kind) in kinds().iter().enumerate() {
-        let size = part_size(kind) as u64;
-        let (base, end) = map(size).map_err(|error| (kind, error))?;
+        let consumer = consumer_of(number);
+        let memory = consumer.map_or_else(|| Memory::new(part_size(kind)), Consumer::memory);
+        let (base, end) = memory.map_err(|error| (kind, error))?.into_places();
         tool_slots::of(slots()).buffers[number].set(base, end);
         position(slots(), number).set(base);
+        if let Some(consumer) = consumer {
+            // As long as the program has not bound its threads to processors.
+            consumer.start();
+        }
     }
     Ok(())
 }
 
-/// So many bytes, with a page behind them that cannot be accessed. Returns where they start and end.
-fn map(size: u64) -> io::Result<(u64, u64)> {
-    let base = layout::map_memory(size + PAGE, libc::PROT_READ | libc::PROT_WRITE)?;
-    let end = base + size;
-    // SAFETY: the page is the mapping's last.
-    unsafe { layout::protect(end, PAGE, libc::PROT_NONE)? };
-    Ok((base, end))
-}
-
-/// Gives the calling thread's parts back.
-pub(super) fn free() {
-    for number in 0..kinds().len() {
+/// Hands over what the calling thread, which ends, has appended, and gives its parts back.
+pub(super) fn end() {
+    for (number, kind) in kinds().iter().enumerate() {
         let part = &tool_slots::of(slots()).buffers[number];
-        let (base, end) = (part.base.get(), part.end.get());
+        if let Some(consumer) = consumer_of(number) {
+            consumer.admit();
+            let (base, end) = (part.base.get(), part.end.get());
+            let entries = (position(slots(), number).get() - base) as usize / kind.entry_size;
+            part.set(0, 0);
+            // SAFETY: the part is this thread's, which appends nothing any more.
+            let memory = unsafe { Memory::from_places((base, end)) };
+            let number = BATCHES.with(|batches| batches[number].take());
+            let origin = (thread_number(), number, true);
+            consumer.give(Filled::new(consumer, memory, entries, origin));
+            continue;
+        }
+        let end = position(slots(), number).replace(part.base.get());
+        let (base, end) = hand_over(number, end, 0, thread_state());
         part.set(0, 0);
-        // SAFETY: the part is this thread's, which appends nothing any more.
-        unsafe { libc::munmap(base as *mut libc::c_void, (end - base + PAGE) as usize) };
+        // SAFETY: as above.
+        drop(unsafe { Memory::from_places((base, end)) });
     }
 }
 
@@ -199,29 +267,50 @@ fn hand_over_those(wanted: impl Fn(&BufferKind) -> bool) {
         if !wanted(kind) {
             continue;
         }
-        let base = tool_slots::of(slots()).buffers[number].base.get();
-        let end = position(slots(), number).replace(base);
-        hand_over(kind, base..end, thread_state());
+        let part = &tool_slots::of(slots()).buffers[number];
+        let end = position(slots(), number).replace(part.base.get());
+        let (base, _) = hand_over(number, end, 0, thread_state());
+        position(slots(), number).set(base);
     }
 }
 
 thread_local! {
-    /// Whether the tool is getting entries of this thread.
-    static IS_DELIVERED: Cell<bool> = const { Cell::new(false) };
+    /// How many batches of each buffer this thread has given away.
+    static BATCHES: [Cell<u64>; MOST_BUFFERS] = const { [const { Cell::new(0) }; MOST_BUFFERS] };
 }
 
-/// Whether the tool is getting entries of the calling thread.
-pub(crate) fn is_delivered() -> bool {
-    IS_DELIVERED.get()
-}
-
-fn hand_over(kind: &BufferKind, entries: Range<u64>, state: *mut ()) {
-    let count = (entries.end - entries.start) as usize / kind.entry_size;
-    if count != 0 {
-        IS_DELIVERED.set(true);
-        in_tool(|| (kind.deliver)(state, entries.start as *const u8, count));
-        IS_DELIVERED.set(false);
+/// Hands over the entries of the calling thread's part that lie before `end`. So many bytes behind
+/// them are kept, and are then at the start of the part. Returns where that starts and ends: it is
+/// other memory, if the tool has got the memory itself.
+fn hand_over(number: usize, end: u64, kept: usize, state: *mut ()) -> (u64, u64) {
+    let kind = &kinds()[number];
+    let part = &tool_slots::of(slots()).buffers[number];
+    let old = (part.base.get(), part.end.get());
+    let count = (end - old.0) as usize / kind.entry_size;
+    if count == 0 {
+        return old;
     }
+    let new = match kind.receiver {
+        Receiver::Function(function) => {
+            deliver(|| function(state, old.0 as *const u8, count));
+            None
+        }
+        Receiver::Consumer { .. } => consumer_of(number)
+            .map(|consumer| (consumer, consumer.admit_with_memory().into_places())),
+    };
+    let place = new.map_or(old, |(_, new)| new);
+    // SAFETY: both are this thread's memory: its part, and what is to be its part.
+    unsafe { std::ptr::copy(end as *const u8, place.0 as *mut u8, kept) };
+    if let Some((consumer, new)) = new {
+        part.base.set(new.0);
+        part.end.set(new.1);
+        // SAFETY: the thread uses the other one from here on.
+        let memory = unsafe { Memory::from_places(old) };
+        let number = BATCHES.with(|batches| batches[number].replace(batches[number].get() + 1));
+        let origin = (thread_number(), number, false);
+        consumer.give(Filled::new(consumer, memory, count, origin));
+    }
+    place
 }
 
 /// The buffer whose end a fault of the calling thread is at.
@@ -266,175 +355,19 @@ pub(crate) fn make_room(
     };
     let start = thread.register(register);
     let part = &tool_slots::of(slots).buffers[number];
-    let (base, end) = (part.base.get(), part.end.get());
-    hand_over(&kinds()[number], base..start, state(thread));
-    // SAFETY: both ranges lie in this thread's part.
-    unsafe { std::ptr::copy(start as *const u8, base as *mut u8, (end - start) as usize) };
+    let kept = (part.end.get() - start) as usize;
+    let (base, _) = hand_over(number, start, kept, state(thread));
     if number != 0 || !first_is_bound() {
         part.position.set(base);
     }
     thread.set_register(register, base);
 }
 
-/// What the path from which a function is called has stored behind a buffer's position.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct PendingBytes {
-    /// All of it: by so much the path's end moves the position.
-    pub(crate) all: u32,
-    /// Those of them, the last ones, that count only if the instruction completes before which the
-    /// function is called.
-    pub(crate) undecided: u32,
-}
-
-impl PendingBytes {
-    pub(crate) fn to_word(self) -> u64 {
-        u64::from(self.all) | u64::from(self.undecided) << 32
-    }
-
-    pub(crate) fn from_word(word: u64) -> PendingBytes {
-        PendingBytes {
-            all: word as u32,
-            undecided: (word >> 32) as u32,
-        }
-    }
-}
-
-/// What inserted code has announced to the function that the calling thread is in.
-pub(super) fn pending_here(buffer: BufferId) -> PendingBytes {
-    let part = &tool_slots::of(slots()).buffers[buffer.index()];
-    PendingBytes::from_word(part.pending.get())
-}
-
-/// The calling thread has left the place of a call whose inserted code will not revoke that.
-pub(super) fn forget_pending() {
-    for part in &tool_slots::of(slots()).buffers[..kinds().len()] {
-        part.pending.set(0);
-    }
-}
-
-/// Appends entries for code that does not run in place of the program, in a call or outside.
-///
-/// A thread's part has, in order: entries that are complete, up to the position; those that the path
-/// has stored behind it; and room. What is appended here goes behind them all, except that entries
-/// which count only if the instruction completes stay the last ones. When a part is handed over in
-/// the middle of a path, the path goes on behind what is left. The position, relative to which it
-/// stores, may then lie before the start of the part until the path ends.
-pub(super) struct Appender {
-    kind: &'static BufferKind,
-    number: usize,
-    state: *mut (),
-    base: u64,
-    end: u64,
-    /// Behind the last entry.
-    top: u64,
-    pending: PendingBytes,
-}
-
-impl Appender {
-    /// Behind what the calling thread has appended, and what its path has stored. With `state` the
-    /// tool gets entries for which there is no room.
-    pub(super) fn new(buffer: BufferId, pending: PendingBytes, state: *mut ()) -> Appender {
-        let number = buffer.index();
-        let part = &tool_slots::of(slots()).buffers[number];
-        Appender {
-            kind: &kinds()[number],
-            number,
-            state,
-            base: part.base.get(),
-            end: part.end.get(),
-            top: position(slots(), number).get() + u64::from(pending.all),
-            pending,
-        }
-    }
-
-    /// Appends an entry of the buffer's size.
-    pub(super) fn push(&mut self, entry: &[u8]) {
-        debug_assert_eq!(entry.len(), self.kind.entry_size);
-        // SAFETY: the entry has as many bytes as the buffer's have.
-        unsafe { self.push_from(entry.as_ptr()) }
-    }
-
-    /// The same for an entry that may have bytes which are not set.
-    ///
-    /// # Safety
-    /// There must be as many bytes as the buffer's entries have.
-    pub(super) unsafe fn push_from(&mut self, from: *const u8) {
-        let to = self.take_place();
-        // The most frequent sizes without a call.
-        // SAFETY: there is room for the entry, and as many bytes are there, as the caller says.
-        unsafe {
-            match self.kind.entry_size {
-                8 => std::ptr::copy_nonoverlapping(from, to, 8),
-                16 => std::ptr::copy_nonoverlapping(from, to, 16),
-                24 => std::ptr::copy_nonoverlapping(from, to, 24),
-                bytes => std::ptr::copy_nonoverlapping(from, to, bytes),
-            }
-        }
-    }
-
-    /// Appends an entry of zeros, which the caller fills.
-    pub(super) fn push_empty(&mut self) -> &mut [u8] {
-        let place = self.take_place();
-        let size = self.kind.entry_size;
-        // SAFETY: there is room for the entry in this thread's part, and nobody else looks at it as
-        // long as the appender is borrowed.
-        let entry = unsafe { std::slice::from_raw_parts_mut(place, size) };
-        entry.fill(0);
-        entry
-    }
-
-    /// Where the next entry goes, for which there is room.
-    fn take_place(&mut self) -> *mut u8 {
-        let size = self.kind.entry_size;
-        if self.top + size as u64 > self.end {
-            self.make_room();
-        }
-        let undecided = u64::from(self.pending.undecided);
-        let place = (self.top - undecided) as *mut u8;
-        if undecided != 0 {
-            // SAFETY: both ranges lie in this thread's part, in which there is room for an entry.
-            unsafe { std::ptr::copy(place, place.add(size), undecided as usize) };
-        }
-        self.top += size as u64;
-        place
-    }
-
-    fn make_room(&mut self) {
-        self.flush();
-        let room = (self.end - self.top) as usize;
-        assert!(
-            self.kind.entry_size <= room,
-            "the buffer of {} bytes that is made at {} is too small for what one instruction appends; give it room for more entries",
-            self.end - self.base,
-            self.kind.made_at
-        );
-    }
-
-    /// Hands over all that counts whether the instruction completes or not.
-    pub(super) fn flush(&mut self) {
-        let undecided = u64::from(self.pending.undecided);
-        let decided = self.top - undecided;
-        self.top = self.base + undecided;
-        self.keep_position();
-        hand_over(self.kind, self.base..decided, self.state);
-        // SAFETY: both ranges lie in this thread's part.
-        unsafe {
-            std::ptr::copy(
-                decided as *const u8,
-                self.base as *mut u8,
-                undecided as usize,
-            );
-        }
-    }
-
-    fn keep_position(&self) {
-        position(slots(), self.number).set(self.top - u64::from(self.pending.all));
-    }
-}
-
-impl Drop for Appender {
-    fn drop(&mut self) {
-        self.keep_position();
+impl BufferId {
+    /// What its consumer has had to do so far, in this process; nothing if it has none.
+    #[must_use]
+    pub fn consumption(self) -> Consumption {
+        consumer_of(self.index()).map_or_else(Consumption::default, Consumer::consumption)
     }
 }
 

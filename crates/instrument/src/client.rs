@@ -17,6 +17,7 @@ use unspool_code_cache::gates::CallSlots;
 use unspool_code_cache::slots::{BOUND_SPILLS, SlotsPart};
 use unspool_loader::LoadedProgram;
 
+use super::consumer::Consumer;
 use super::images::changed_by;
 use super::in_tool::{in_tool, state, thread_state};
 use super::{
@@ -96,11 +97,7 @@ impl Client for Instrumenter {
             ));
         }
         if let Err((kind, error)) = buffers::prepare() {
-            unspool_kernel::diagnostics::fatal(&format!(
-                "no memory for a thread's buffer of {} bytes, which the tool makes at {}: {error}\nhelp: have the tool make it smaller",
-                buffers::part_size(kind),
-                kind.made_at
-            ));
+            unspool_kernel::diagnostics::fatal(&kind.lacks_memory(&error));
         }
         tool_slots::prepare(thread.slots(), thread.id);
         samplers::prepare(thread.id);
@@ -128,8 +125,7 @@ impl Client for Instrumenter {
             return;
         }
         each_access::settle();
-        buffers::hand_over_all();
-        buffers::free();
+        buffers::end();
         super::functions::thread_ends();
         let info = threads::info(thread);
         synchronisation::ends(self, thread, info.thread_pointer);
@@ -163,16 +159,21 @@ impl Client for Instrumenter {
         buffers::hand_over_all();
         // SAFETY: the state is this thread's.
         in_tool(|| unsafe { self.tool.will_fork(state(thread)) });
+        // What the tool has appended now.
+        buffers::hand_over_all();
+        in_tool(|| buffers::consumers().for_each(Consumer::pause));
     }
 
     fn after_fork(&self, thread: &mut Thread, child: i64) {
         let state = state(thread);
         if child == 0 {
+            buffers::consumers().for_each(Consumer::begin_child);
             counters::restart();
             // SAFETY: the state is this thread's.
             unsafe { self.tool.forked(state) };
             return;
         }
+        buffers::consumers().for_each(Consumer::resume);
         let child = u32::try_from(child).ok();
         // SAFETY: as above.
         in_tool(|| unsafe { self.tool.has_forked(state, child) });
@@ -206,10 +207,12 @@ impl Client for Instrumenter {
 
     fn conclude(&self, thread: &mut Thread, _ending: Ending) {
         self.thread_ends(thread);
+        in_tool(|| buffers::consumers().for_each(Consumer::finish));
         in_tool(|| self.tool.ends());
     }
 
     fn goes_on(&self, thread: &mut Thread) {
+        buffers::consumers().for_each(Consumer::goes_on);
         in_tool(|| self.tool.goes_on());
         self.thread_starts(thread, None);
     }

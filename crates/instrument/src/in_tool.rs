@@ -1,5 +1,6 @@
 //! Code of the tool, and what the thread that runs it finds there.
 
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 use unspool_code_cache::gates::CallSlots;
@@ -17,6 +18,23 @@ pub(crate) fn in_tool<R>(run: impl FnOnce() -> R) -> R {
         .in_tool
         .store(within, Ordering::Relaxed);
     result
+}
+
+thread_local! {
+    /// Whether the tool is getting entries in this thread.
+    static IS_DELIVERED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs code of the tool that gets entries.
+pub(crate) fn deliver(to: impl FnOnce()) {
+    IS_DELIVERED.set(true);
+    in_tool(to);
+    IS_DELIVERED.set(false);
+}
+
+/// Whether the tool is getting entries in the calling thread.
+pub(crate) fn is_delivered() -> bool {
+    IS_DELIVERED.get()
 }
 
 /// What the tool keeps for a thread.

@@ -18,6 +18,7 @@ mod call_path;
 mod client;
 mod compiled;
 mod conditional_entry;
+mod consumer;
 mod context;
 mod counters;
 mod each_access;
@@ -55,10 +56,11 @@ pub use action::{
     InsertionPoint, MOST_CONDITIONAL_WORDS, REGISTER_ARGUMENTS, Replacement,
 };
 pub use annotation::Annotation;
-pub use buffers::{BufferId, BufferKind, Deliver};
+pub use buffers::{BufferId, BufferKind, Deliver, Receiver};
 pub use call_forms::{CallForms, call_forms, call_forms_are_noted, name_function, note_call_forms};
 pub(crate) use compiled::{Body, BodyInstruction, Compiled, Renaming};
 
+pub use consumer::{Consume, Consumption, Filled};
 pub use context::Context;
 pub use counters::Counter;
 pub(crate) use counters::{Amounts, together};

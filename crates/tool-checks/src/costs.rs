@@ -1,11 +1,13 @@
 //! What primitives of the tool interface cost: one of them at each access of the program's own code,
 //! or at each call of its function `leaf`. `bench/primitives.py` measures the runs.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use unspool_tool::{
-    Address, Buffer, Constant, Context, Counter, EffectiveAddress, FullContext, Image, ImageKind,
-    Instruction, InstructionPointer, MemoryOperand, Original, Shadow, Superblock, Switch,
-    ThreadInfo, ThreadNumber, ThreadWord, Tool, Version, arguments, effective_address, image_at,
-    read_memory, say,
+    Address, Batch, Buffer, Constant, Context, Counter, EffectiveAddress, FullContext, Image,
+    ImageKind, Instruction, InstructionPointer, MemoryOperand, Original, Shadow, Superblock,
+    Switch, ThreadInfo, ThreadNumber, ThreadWord, Tool, Version, arguments, effective_address,
+    image_at, read_memory, say,
 };
 
 /// The tool.
@@ -18,6 +20,9 @@ pub(crate) struct Costs {
     switch: Switch,
     one: Buffer<Costs, Address>,
     four: Buffer<Costs, (Address, Address, u64, u32)>,
+    /// In place of the first one.
+    consumed: Option<Buffer<Costs, Address>>,
+    entries: AtomicU64,
 }
 
 /// What a thread has seen.
@@ -45,6 +50,12 @@ type Leaf = extern "C" fn(u64) -> u64;
 impl Costs {
     pub(crate) fn new() -> Costs {
         let primitive = arguments().get(1).and_then(|word| word.to_str());
+        let consume = |tool: &Costs, batch: Batch<Address>| {
+            tool.entries
+                .fetch_add(batch.len() as u64, Ordering::Relaxed);
+        };
+        let consumed = (primitive == Some("append1-consumed"))
+            .then(|| Buffer::with_consumer(1 << 14, 4, consume));
         Costs {
             primitive: primitive.unwrap_or("nothing").to_owned(),
             met: Counter::new(),
@@ -58,6 +69,8 @@ impl Costs {
             four: Buffer::new(1 << 12, |_: &Costs, seen: &mut Seen, batch: &[_]| {
                 seen.number += batch.len() as u64;
             }),
+            consumed,
+            entries: AtomicU64::new(0),
         }
     }
 
@@ -112,6 +125,11 @@ impl Costs {
             "thread" => before.call(Costs::thread, (ThreadNumber,)),
             "test" => before.call_if(Costs::is_last, (address,), Costs::add, ()),
             "append1" => before.append(self.one, (address,)),
+            "append1-consumed" => {
+                if let Some(buffer) = self.consumed {
+                    before.append(buffer, (address,));
+                }
+            }
             "append4" => before.append(self.four, four(address)),
             "append-if-never" => {
                 before.append_if(Costs::is_last, (address,), self.four, four(address));

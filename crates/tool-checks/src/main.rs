@@ -11,6 +11,7 @@ mod call_paths;
 mod calls;
 mod changed;
 mod conditional;
+mod consumed;
 mod costs;
 mod counted_regions;
 mod crowded;
@@ -51,6 +52,7 @@ fn main() {
         "changed" => run(changed::Changed::new()),
         "costs" => run(costs::Costs::new()),
         "conditional" => run(conditional::Conditional::new()),
+        "consumed" => run(consumed::Consumed::new()),
         "crowded" => run(crowded::Crowded::new()),
         "each-access" => run(each_access::EachAccess::new()),
         "failing" => run(failing::Failing),

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use unspool_tool::{
-    AccessKind, Address, Buffer, Flags, InstructionPointer, Superblock, Tool, branch_taken,
+    AccessKind, Address, Batch, Buffer, Flags, InstructionPointer, Superblock, Tool, branch_taken,
     memory_value, say, spawn,
 };
 
@@ -11,10 +11,14 @@ use crate::asked;
 
 static LOCK: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
+static FORKS_WAIT: unspool_tool::lock::Mutex<()> = unspool_tool::lock::Mutex::new(());
+
 /// The tool.
 pub(crate) struct Misbehave {
     /// One to which it appends where it must not.
     buffer: Option<Buffer<Misbehave, u64>>,
+    /// One with a consumer.
+    consumed: Option<Buffer<Misbehave, u64>>,
 }
 
 impl Misbehave {
@@ -36,8 +40,11 @@ impl Misbehave {
             "append-in-thread",
         ];
         let appends = appends.into_iter().any(asked);
+        let consumed = ["panic-in-consumer", "block-in-consumer", "append-with-lock"];
+        let consumed = consumed.into_iter().any(asked);
         Misbehave {
             buffer: appends.then(|| Buffer::new(1, Misbehave::deliver)),
+            consumed: consumed.then(|| Buffer::with_consumer(1, 2, Misbehave::consume)),
         }
     }
 }
@@ -51,6 +58,16 @@ impl Misbehave {
         }
     }
 
+    fn consume(&self, batch: Batch<u64>) {
+        if asked("panic-in-consumer") {
+            panic!("this consumer is wrong");
+        }
+        if asked("block-in-consumer") && batch.is_last() {
+            let _first = LOCK.lock();
+            let _second = LOCK.lock();
+        }
+    }
+
     fn append(&self, value: u64) {
         if let Some(buffer) = self.buffer {
             buffer.append(&mut (), value);
@@ -60,6 +77,10 @@ impl Misbehave {
     fn called(&self, (): &mut (), _: Address) {
         if asked("append-in-delivery") {
             self.append(1);
+        }
+        if let Some(buffer) = self.consumed {
+            let _held = asked("append-with-lock").then(|| FORKS_WAIT.lock());
+            buffer.append(&mut (), 4);
         }
         if asked("panic-in-call") {
             panic!("this analysis is wrong");

@@ -8,6 +8,8 @@ use std::time::Duration;
 mod appended;
 #[path = "checks/changed.rs"]
 mod changed;
+#[path = "checks/consumed.rs"]
+mod consumed;
 #[path = "checks/each_access.rs"]
 mod each_access;
 #[path = "checks/inlining.rs"]
@@ -647,6 +649,18 @@ fn the_tool_is_blamed() {
         (
             "append-in-thread",
             &["only the program's threads have buffers", "misbehave.rs:"],
+        ),
+        (
+            "panic-in-consumer",
+            &["this consumer is wrong, at crates/tool-checks/src/misbehave.rs:"],
+        ),
+        (
+            "append-with-lock",
+            &["a function with a lock in hand", "misbehave.rs:"],
+        ),
+        (
+            "block-in-consumer",
+            &["it blocks the end of the program", "misbehave.rs:"],
         ),
         (
             "no-branch",

@@ -3,9 +3,10 @@
 use std::marker::PhantomData;
 use std::panic::Location;
 
-use unspool_instrument::{Action, Argument, BufferId, BufferKind, Field};
+use unspool_instrument::{Action, Argument, BufferId, BufferKind, Consumption, Field, Receiver};
 
 use crate::argument::Address;
+use crate::batch::{self, Batch};
 use crate::call::assert_captures_nothing;
 use crate::tool::Tool;
 
@@ -15,7 +16,8 @@ use crate::tool::Tool;
 /// in which it did: when the buffer is full, when the thread ends, before the process is
 /// forked or becomes another program, and, if that is wanted, at each system call, or where a
 /// function says so ([`Buffer::flush`]). Nothing is lost and nothing comes twice. Functions of the
-/// tool append, too ([`Buffer::append`]).
+/// tool append, too ([`Buffer::append`]). What is to be done beside the program is for a thread of its
+/// own, which gets the batches whole ([`Buffer::with_consumer`]).
 ///
 /// The first buffer that a tool makes is the fastest one.
 ///
@@ -73,14 +75,91 @@ impl<T: Tool, E: Entry> Buffer<T, E> {
     where
         F: Fn(&T, &mut T::Thread, &[E]) + Copy + 'static,
     {
-        const {
-            assert_captures_nothing::<F>();
-            assert!(align_of::<E>() <= 8, "an entry's alignment is 8 at most");
-        }
+        const { assert_captures_nothing::<F>() };
+        Buffer::received(entries, Receiver::Function(deliver::<T, E, F>))
+    }
+
+    /// A buffer whose batches belong to a thread of its own, which calls `consume` with each of them:
+    /// a function item, or a closure that captures nothing. Entries are not copied: the program's
+    /// thread goes on in other memory.
+    ///
+    /// At most `most_filled` batches are handed over and not dropped at any time: a thread of the
+    /// program that would hand over another one waits. So the buffer takes the memory of that many
+    /// batches, and of one for each thread of the program, never more.
+    ///
+    /// The batches of a thread come in order, and all of them: before a fork those that the
+    /// forking thread has made until then (no consumer runs while a process is copied), and before
+    /// [`Tool::end`] those of all threads. A forked child has a consumer of its own, which gets what is
+    /// made there. Where the system starts no thread, those of the program call `consume`, one at a
+    /// time.
+    ///
+    /// ```
+    /// use unspool_tool::lock::Mutex;
+    /// use unspool_tool::{Address, Batch, Buffer, Superblock, Tool, effective_address};
+    ///
+    /// /// Keeps all addresses, in little room.
+    /// struct Compressed {
+    ///     addresses: Buffer<Compressed, Address>,
+    ///     differences: Mutex<Vec<u8>>,
+    /// }
+    ///
+    /// impl Compressed {
+    ///     fn compress(&self, batch: Batch<Address>) {
+    ///         let mut differences = self.differences.lock();
+    ///         for pair in batch.windows(2) {
+    ///             let mut rest = pair[1].0.wrapping_sub(pair[0].0);
+    ///             while rest >= 128 {
+    ///                 differences.push(rest as u8 | 128);
+    ///                 rest >>= 7;
+    ///             }
+    ///             differences.push(rest as u8);
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// impl Tool for Compressed {
+    ///     type Thread = ();
+    ///     fn instrument(&self, superblock: &Superblock<Self>) {
+    ///         for instruction in superblock.instructions() {
+    ///             for address in instruction.memory_operands().iter().filter_map(effective_address) {
+    ///                 instruction.before().append(self.addresses, (address,));
+    ///             }
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let tool = Compressed {
+    ///     addresses: Buffer::with_consumer(8192, 16, Compressed::compress),
+    ///     differences: Mutex::new(Vec::new()),
+    /// };
+    /// ```
+    ///
+    /// A function of the tool must not append to such a buffer, or flush it, with a lock in hand
+    /// (one of [`lock`](crate::lock); it panics) nor with anything else that the consumer waits for.
+    ///
+    /// # Panics
+    /// As [`Buffer::new`], and if there may be no batch.
+    #[must_use]
+    #[track_caller]
+    pub fn with_consumer<F>(entries: usize, most_filled: usize, _consume: F) -> Buffer<T, E>
+    where
+        F: Fn(&T, Batch<E>) + Copy + 'static,
+    {
+        const { assert_captures_nothing::<F>() };
+        let receiver = Receiver::Consumer {
+            consume: batch::consume::<T, E, F>,
+            most_filled,
+        };
+        Buffer::received(entries, receiver)
+    }
+
+    #[track_caller]
+    fn received(entries: usize, receiver: Receiver) -> Buffer<T, E> {
+        const { assert!(align_of::<E>() <= 8, "an entry's alignment is 8 at most") };
         let id = BufferId::new(BufferKind {
             entries,
             entry_size: size_of::<E>(),
-            deliver: deliver::<T, E, F>,
+            receiver,
             at_system_calls: false,
             made_at: Location::caller(),
         });
@@ -88,6 +167,13 @@ impl<T: Tool, E: Entry> Buffer<T, E> {
             id,
             types: PhantomData,
         }
+    }
+
+    /// What the consumer has had to do so far, in this process, and how often threads of the program
+    /// have waited for it; nothing if there is none.
+    #[must_use]
+    pub fn consumption(self) -> Consumption {
+        self.id.consumption()
     }
 
     /// Has a batch end before each system call of its thread, so that the tool sees entries and

@@ -46,6 +46,7 @@
 
 mod access;
 mod argument;
+mod batch;
 mod buffer;
 mod call;
 mod code;
@@ -67,6 +68,7 @@ mod world;
 
 pub use access::{Accesses, AllAccesses, ElementAddress, ElementIsWritten, ElementSize, accesses};
 pub use argument::{Address, Analysis, Argument, Arguments, Constant, Word};
+pub use batch::Batch;
 pub use buffer::{Buffer, Entry, EntryField, FieldValue};
 pub use code::{Block, Instruction, Instructions, Superblock};
 pub use controller::{Controlled, Controller, RegionChange, RegionProgress, Trigger};
@@ -102,9 +104,10 @@ pub use unspool_instructions::operands::{MemoryOperand, RegisterUse, Shape};
 pub use unspool_instrument::image_at;
 pub use unspool_instrument::images::{self, ImageKind};
 pub use unspool_instrument::{
-    Annotation, AtomicKind, Branch, CallMemory, Completeness, Context, Counter, Effect, Mapping,
-    MappingChange, ShadowError, ShadowStore, ShadowTest, Side, Signal, SignalOrigin, StoppedThread,
-    Switch, SyncObject, SyncOperation, Synchronisation, SystemCall, ThreadInfo, Version,
+    Annotation, AtomicKind, Branch, CallMemory, Completeness, Consumption, Context, Counter,
+    Effect, Mapping, MappingChange, ShadowError, ShadowStore, ShadowTest, Side, Signal,
+    SignalOrigin, StoppedThread, Switch, SyncObject, SyncOperation, Synchronisation, SystemCall,
+    ThreadInfo, Version,
 };
 pub use unspool_kernel::lock;
 pub use world::{

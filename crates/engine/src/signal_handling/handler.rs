@@ -83,6 +83,10 @@ unsafe extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *m
     } else if thread.is_null() {
         if bit(signal) & SYNCHRONOUS != 0 && raised_by_kernel {
             engine_fault_unless_recoverable(signal, &info, &mut context);
+        } else if signal == STOP && crate::requests::is_place_request(&info) {
+            if let Some(process) = Process::try_get() {
+                process.clients.each(|client| client.tell_place());
+            }
         } else if signal != STOP || !crate::requests::is_stop_request(&info) {
             pass_on(signal, &info, &mut context);
         }
