@@ -37,6 +37,7 @@ mod versions;
 mod wide;
 mod world;
 mod wrappers;
+mod writes;
 
 use unspool_tool::{arguments, run};
 
@@ -84,6 +85,7 @@ fn main() {
         "world" => run(world::World),
         "wrappers" if asked("gated") => run(wrappers::Wrappers::<true>::new()),
         "wrappers" => run(wrappers::Wrappers::<false>::new()),
+        "writes" => run(writes::Writes::default()),
         "misbehave" => run(misbehave::Misbehave::new()),
         other => {
             eprintln!("there is no tool `{other}`");

@@ -30,6 +30,8 @@ mod synchronised;
 mod told;
 #[path = "checks/versions.rs"]
 mod versions;
+#[path = "checks/writes.rs"]
+mod writes;
 
 use unspool_guests::{Comparison, Ending, Guest, Invocation, Outcome, Workshop};
 
