@@ -32,6 +32,7 @@ mod results;
 mod shadows;
 mod state;
 mod synchronised;
+mod timed_regions;
 mod told;
 mod versions;
 mod wide;
@@ -66,6 +67,7 @@ fn main() {
         "rarely" => run(rarely::Rarely::new()),
         "reads" => run(reads::Reads::default()),
         "counted-regions" => run(counted_regions::CountedRegions::new()),
+        "timed-regions" => run(timed_regions::TimedRegions::new()),
         "regions" => run(regions::Regions::new()),
         "repetitions" => run(repetitions::Repetitions::new()),
         "results" => run(results::Results::default()),

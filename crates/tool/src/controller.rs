@@ -6,13 +6,16 @@
 //! and is told of beginnings and ends ([`Controlled`]).
 
 mod progress;
+mod timer;
 mod trigger;
 
+use std::sync::Arc;
+
 use unspool_instrument::{Action, Annotation, Counter, Switch, ThreadWord, Version};
-use unspool_kernel::lock::Mutex;
 
 use self::progress::Progress;
 pub use self::progress::RegionChange;
+use self::timer::Together;
 pub use self::trigger::Trigger;
 use self::trigger::{Event, Sides};
 use crate::argument::Constant;
@@ -96,13 +99,20 @@ pub struct RegionProgress(Progress);
 #[derive(Debug)]
 pub struct Controller {
     switch: Switch,
-    begin: Trigger,
-    end: Trigger,
-    once: bool,
+    rules: Rules,
     /// What counts instructions, if a number of them bounds regions.
     count: Option<Count>,
     /// How far all threads are together, if they have regions together.
-    together: Option<Mutex<Progress>>,
+    together: Option<Arc<Together>>,
+}
+
+/// Where regions begin and end.
+#[derive(Debug, Clone)]
+struct Rules {
+    begin: Trigger,
+    end: Trigger,
+    /// Whether there is one only.
+    once: bool,
 }
 
 /// What counts the instructions of threads.
@@ -115,15 +125,31 @@ struct Count {
 
 impl Controller {
     /// One by which each thread has regions of its own.
+    ///
+    /// # Panics
+    /// If time bounds them, which passes for all threads.
     #[must_use]
+    #[track_caller]
     pub fn of_threads(begin: Trigger, end: Trigger) -> Controller {
+        let controller = Controller::new(begin, end);
+        assert!(
+            !controller.rules.know_time(),
+            "time passes for all threads: Controller::of_process"
+        );
+        controller
+    }
+
+    #[track_caller]
+    fn new(begin: Trigger, end: Trigger) -> Controller {
         let triggers = [&begin.event, &end.event];
         let counts = triggers.contains(&&Event::Instruction);
         Controller {
             switch: Switch::new(),
-            begin,
-            end,
-            once: false,
+            rules: Rules {
+                begin,
+                end,
+                once: false,
+            },
             count: counts.then(|| Count {
                 executed: Counter::apart(),
                 due: ThreadWord::new(),
@@ -140,13 +166,13 @@ impl Controller {
     #[must_use]
     #[track_caller]
     pub fn of_process(begin: Trigger, end: Trigger) -> Controller {
-        let controller = Controller::of_threads(begin, end);
+        let controller = Controller::new(begin, end);
         assert!(
             controller.count.is_none(),
             "instructions are counted for each thread: Controller::of_threads"
         );
         Controller {
-            together: Some(Mutex::default()),
+            together: Some(Arc::default()),
             ..controller
         }
     }
@@ -155,7 +181,7 @@ impl Controller {
     /// the first did, counted from the end of the one before.
     #[must_use]
     pub fn once(mut self) -> Controller {
-        self.once = true;
+        self.rules.once = true;
         self
     }
 
@@ -168,7 +194,7 @@ impl Controller {
     /// To be called for each image in [`Tool::image_load`]: routines that bound regions are looked for
     /// there.
     pub fn image_load<T: Controlled>(&self, image: &Image<T>) {
-        let (begin, end) = (&self.begin, &self.end);
+        let (begin, end) = (&self.rules.begin, &self.rules.end);
         for (place, sides) in trigger::places(begin, end) {
             place.hook(image, sides);
         }
@@ -177,19 +203,33 @@ impl Controller {
     /// To be called for what threads say in [`Tool::annotation`], if that bounds regions.
     pub fn annotation<T: Controlled>(&self, tool: &T, state: &mut T::Thread, said: &Annotation) {
         let event = Event::Annotation(said.clone());
-        if let Some(sides) = Sides::of_event(&event, [&self.begin, &self.end]) {
+        if let Some(sides) = Sides::of_event(&event, [&self.rules.begin, &self.rules.end]) {
             self.passes(tool, state, sides);
         }
     }
 
-    /// To be called in [`Tool::forked`] if numbers of instructions bound regions: in the child, whose
-    /// counters are at zero, what has been executed since the last region began or ended is counted
-    /// from there.
+    /// To be called in [`Tool::thread_start`] if time bounds regions: it begins with the first thread.
+    pub fn thread_start(&self) {
+        if let Some(together) = &self.together
+            && self.rules.know_time()
+        {
+            together.keep_time(self.switch, &self.rules);
+        }
+    }
+
+    /// To be called in [`Tool::forked`] if numbers of instructions or time bound regions. In the child,
+    /// whose counters are at zero, instructions are counted from there: what had been executed since
+    /// the last region began or ended is not part of it. Time goes on.
     pub fn forked<T: Controlled>(&self, state: &mut T::Thread) {
+        if let Some(together) = &self.together
+            && self.rules.know_time()
+        {
+            together.keep_time_anew(self.switch, &self.rules);
+        }
         if let Some(count) = self.count {
             let progress = &mut T::progress(state).0;
             progress.begin_anew();
-            count.due.set(progress.due(self));
+            count.due.set(progress.due(&self.rules));
         }
     }
 
@@ -209,18 +249,13 @@ impl Controller {
             None => {
                 let progress = &mut T::progress(state).0;
                 let executed = self.count.map(|count| count.executed.of_this_thread());
-                let change = progress.pass((sides, executed), self);
+                let change = progress.pass((sides, executed), &self.rules);
                 self.turn(&change, progress);
                 change
             }
             Some(together) => {
-                // Switches are turned in the order in which regions begin and end.
-                let mut progress = together.lock();
-                let change = progress.pass((sides, None), self);
-                if let Some(change) = &change {
-                    self.switch.set_everywhere(change.is_begin);
-                }
-                change
+                let rules = &self.rules;
+                together.change(self.switch, |progress| progress.pass((sides, None), rules))
             }
         };
         tell(tool, state, change);
@@ -231,9 +266,16 @@ impl Controller {
         if let Some(change) = change {
             self.switch.set(change.is_begin);
             if let Some(count) = self.count {
-                count.due.set(progress.due(self));
+                count.due.set(progress.due(&self.rules));
             }
         }
+    }
+}
+
+impl Rules {
+    fn know_time(&self) -> bool {
+        let bounds = [&self.begin, &self.end];
+        bounds.iter().any(|it| matches!(it.event, Event::Time(_)))
     }
 }
 
@@ -258,9 +300,9 @@ fn counted<T: Controlled>(tool: &T, state: &mut T::Thread) {
         return;
     };
     let progress = &mut T::progress(state).0;
-    let change = progress.count(count.executed.of_this_thread(), controller);
+    let change = progress.count(count.executed.of_this_thread(), &controller.rules);
     controller.turn(&change, progress);
-    count.due.set(progress.due(controller));
+    count.due.set(progress.due(&controller.rules));
     tell(tool, state, change);
 }
 

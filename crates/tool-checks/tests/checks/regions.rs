@@ -111,3 +111,25 @@ fn regions_are_as_many_instructions_as_told() {
         is_told(line).then_some(line == "many regions, 0 late, some wrong")
     });
 }
+
+#[test]
+fn regions_are_bounded_by_time() {
+    let Some((_, program)) = build("functions/timed") else {
+        return;
+    };
+    let told = |lengths: [&str; 2], limit: &str, expected: &str| {
+        let tool = [&["timed-regions"], &lengths[..]].concat();
+        let outcome = under(&tool, &program, &[limit.to_owned()], &tool.join("-"));
+        let text = outcome.stderr_text();
+        assert_eq!(outcome.ending, Ending::Exited(0), "{lengths:?}: {text}");
+        assert_eq!(text.trim_end(), expected, "{lengths:?}");
+        assert_eq!(outcome.stdout_text(), "2 threads\n");
+    };
+    // It ends when it has seen eight of them; the limit is for a failure.
+    let all = "timed: 2 have seen enough, 0 early, something inside";
+    told(["20", "10"], "60000", all);
+    told(["3", "15"], "60000", all);
+    // Before its time none begins.
+    let none = "timed: 0 have seen enough, 0 early, nothing inside";
+    told(["3600000", "1"], "100", none);
+}

@@ -1,6 +1,6 @@
 //! How far a thread, or all of them together, are with regions: a pure machine.
 
-use super::Controller;
+use super::Rules;
 use super::trigger::{Event, Sides, Trigger};
 
 /// That a region has begun or ended.
@@ -33,9 +33,9 @@ impl Progress {
     pub(super) fn pass(
         &mut self,
         (sides, executed): (Sides, Option<u64>),
-        controller: &Controller,
+        rules: &Rules,
     ) -> Option<RegionChange> {
-        let (side, trigger) = self.awaited(controller)?;
+        let (side, trigger) = self.awaited(rules)?;
         if !sides.has(side) {
             return None;
         }
@@ -44,8 +44,8 @@ impl Progress {
     }
 
     /// The thread has executed so many instructions. Returns whether a region begins or ends by that.
-    pub(super) fn count(&mut self, executed: u64, controller: &Controller) -> Option<RegionChange> {
-        (executed >= self.due(controller)).then(|| self.turn(Some(executed)))
+    pub(super) fn count(&mut self, executed: u64, rules: &Rules) -> Option<RegionChange> {
+        (executed >= self.due(rules)).then(|| self.turn(Some(executed)))
     }
 
     /// Instructions are counted from zero again.
@@ -54,8 +54,8 @@ impl Progress {
     }
 
     /// At how many instructions of the thread a region begins or ends; the highest number if none does.
-    pub(super) fn due(&self, controller: &Controller) -> u64 {
-        match self.awaited(controller) {
+    pub(super) fn due(&self, rules: &Rules) -> u64 {
+        match self.awaited(rules) {
             Some((_, trigger)) if trigger.event == Event::Instruction => {
                 self.since.saturating_add(trigger.count)
             }
@@ -64,16 +64,16 @@ impl Progress {
     }
 
     /// What bounds a region next, and on which side; `None` if nothing does any more.
-    fn awaited<'a>(&self, controller: &'a Controller) -> Option<(Sides, &'a Trigger)> {
-        let is_over = controller.once && self.begun != 0;
+    pub(super) fn awaited<'a>(&self, rules: &'a Rules) -> Option<(Sides, &'a Trigger)> {
+        let is_over = rules.once && self.begun != 0;
         match self.is_within {
-            true => Some((Sides::END, &controller.end)),
+            true => Some((Sides::END, &rules.end)),
             false if is_over => None,
-            false => Some((Sides::BEGIN, &controller.begin)),
+            false => Some((Sides::BEGIN, &rules.begin)),
         }
     }
 
-    fn turn(&mut self, executed: Option<u64>) -> RegionChange {
+    pub(super) fn turn(&mut self, executed: Option<u64>) -> RegionChange {
         self.since = executed.unwrap_or(self.since);
         self.passed = 0;
         self.is_within = !self.is_within;
@@ -88,11 +88,11 @@ impl Progress {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Controller, Trigger};
+    use super::super::{Controller, Rules, Trigger};
     use super::{Progress, Sides};
 
     /// What becomes of a thread that passes these places: `b` a beginning, `e` an end, `x` both.
-    fn changes(controller: &Controller, places: &str) -> String {
+    fn changes(rules: &Rules, places: &str) -> String {
         let mut progress = Progress::default();
         let side = |place| match place {
             'b' => Sides::BEGIN,
@@ -101,7 +101,7 @@ mod tests {
         };
         let told = places
             .chars()
-            .map(|place| progress.pass((side(place), None), controller));
+            .map(|place| progress.pass((side(place), None), rules));
         let told = told.map(|change| match change {
             None => "-".to_owned(),
             Some(change) if change.is_begin => format!("[{}", change.number),
@@ -114,11 +114,11 @@ mod tests {
     fn regions_begin_and_end_where_they_are_bounded() {
         let (begin, end) = (Trigger::entry("begin"), Trigger::entry("end"));
         let plain = Controller::of_threads(begin.clone(), end.clone());
-        assert_eq!(changes(&plain, "ebbeeb"), "- [1 - 1] - [2");
+        assert_eq!(changes(&plain.rules, "ebbeeb"), "- [1 - 1] - [2");
         let counted = Controller::of_threads(begin.clone().nth(2), end.clone().nth(3));
-        assert_eq!(changes(&counted, "bebeeebb"), "- - [1 - - 1] - [2");
+        assert_eq!(changes(&counted.rules, "bebeeebb"), "- - [1 - - 1] - [2");
         let once = Controller::of_threads(begin, end).once();
-        assert_eq!(changes(&once, "bebe"), "[1 1] - -");
+        assert_eq!(changes(&once.rules, "bebe"), "[1 1] - -");
     }
 
     #[test]
@@ -128,9 +128,9 @@ mod tests {
         let mut progress = Progress::default();
         let mut told = Vec::new();
         for executed in (0..=300).step_by(30) {
-            let change = progress.count(executed, &controller);
+            let change = progress.count(executed, &controller.rules);
             told.extend(
-                change.map(|change| (change.is_begin, executed, progress.due(&controller))),
+                change.map(|change| (change.is_begin, executed, progress.due(&controller.rules))),
             );
         }
         let expected = [(true, 120, 170), (false, 180, 280), (true, 300, 350)];
@@ -141,18 +141,21 @@ mod tests {
     fn a_routine_may_end_what_a_number_begins() {
         let controller = Controller::of_threads(Trigger::instructions(100), Trigger::exit("end"));
         let mut progress = Progress::default();
-        assert_eq!(progress.pass((Sides::END, Some(10)), &controller), None);
-        assert!(progress.count(100, &controller).is_some());
-        assert_eq!(progress.due(&controller), u64::MAX);
-        let change = progress.pass((Sides::END, Some(130)), &controller);
+        assert_eq!(
+            progress.pass((Sides::END, Some(10)), &controller.rules),
+            None
+        );
+        assert!(progress.count(100, &controller.rules).is_some());
+        assert_eq!(progress.due(&controller.rules), u64::MAX);
+        let change = progress.pass((Sides::END, Some(130)), &controller.rules);
         assert_eq!(change.and_then(|change| change.instructions), Some(130));
-        assert_eq!(progress.due(&controller), 230);
+        assert_eq!(progress.due(&controller.rules), 230);
     }
 
     #[test]
     fn a_place_on_both_sides_bounds_one_at_a_time() {
         let both = Trigger::entry("step");
         let between = Controller::of_threads(both.clone().nth(2), both);
-        assert_eq!(changes(&between, "xxxxxx"), "- [1 1] - [2 2]");
+        assert_eq!(changes(&between.rules, "xxxxxx"), "- [1 1] - [2 2]");
     }
 }

@@ -1,5 +1,7 @@
 //! What bounds regions.
 
+use std::time::Duration;
+
 use unspool_instrument::Annotation;
 use unspool_instrument::images::ImageKind;
 
@@ -23,6 +25,8 @@ pub(super) enum Event {
     Annotation(Annotation),
     /// The thread executes an instruction.
     Instruction,
+    /// So much time has passed.
+    Time(Duration),
 }
 
 /// A place that threads pass.
@@ -86,6 +90,19 @@ impl Trigger {
             event: Event::Instruction,
             count,
         }
+    }
+
+    /// So much time has passed: since the program's start, or since the last region began or ended. It
+    /// passes for all threads: only for [`Controller::of_process`](super::Controller::of_process).
+    ///
+    /// A thread of the tool's own keeps it ([`spawn`](crate::spawn)), and turns the switches of all
+    /// threads, which follow where they enter a superblock next; one that sleeps, when it goes on. No
+    /// thread of the program has brought it about, so none is told
+    /// ([`Controlled::region_begins`](super::Controlled::region_begins)). It costs nothing while it
+    /// passes.
+    #[must_use]
+    pub fn time(duration: Duration) -> Trigger {
+        Trigger::of(Event::Time(duration))
     }
 
     fn of(event: Event) -> Trigger {
