@@ -14,6 +14,7 @@ pub(crate) mod live_flags;
 pub mod operand_address;
 pub mod plain;
 mod reader;
+mod rewritten;
 pub mod state_sizes;
 pub mod superblock;
 

@@ -74,6 +74,13 @@ pub fn wide_argument<const BYTES: usize>(number: usize) -> [u8; BYTES] {
     unsafe { words.as_ptr().cast::<[u8; BYTES]>().read() }
 }
 
+/// Where the operand in memory of the instruction is that the calling thread is about to execute, in a
+/// function for [`rewrite_operand`](super::Instruction::rewrite_operand).
+#[inline]
+pub fn set_operand_address(address: u64) {
+    tool_slots::of(slots()).elsewhere.set(address);
+}
+
 /// The number of the calling thread of the program: 0 for the first one.
 #[must_use]
 #[inline]

@@ -189,6 +189,7 @@ impl Inserter for Insertion {
             (self.inserted, self.version) = superblock.into_parts();
         }
         self.inserted.find_places(items.len());
+        ends::move_operands(items, &self.inserted, walk.is_alone());
         let end = ends::replace(items, &mut self.inserted, end);
         let end = ends::fit(&parts, walk.is_alone(), items, &self.inserted, end);
         self.progress.tally = Tally::new(

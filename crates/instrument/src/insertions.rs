@@ -15,6 +15,8 @@ pub(crate) struct Inserted {
     places: Vec<(u32, InsertionPoint)>,
     /// What is called when the system calls are over that instructions make.
     over: Vec<(u32, CallWhenOver)>,
+    /// The instructions whose operand in memory is elsewhere.
+    elsewhere: Vec<u32>,
     /// Where each instruction's are among the actions.
     ranges: Vec<Ranges>,
 }
@@ -65,12 +67,35 @@ impl Inserted {
         self.over.push((number as u32, call));
     }
 
+    /// The operand in memory of an instruction is elsewhere.
+    pub(super) fn push_elsewhere(&mut self, number: usize) {
+        self.elsewhere.push(number as u32);
+    }
+
+    /// Whether it is.
+    pub(super) fn is_elsewhere(&self, number: usize) -> bool {
+        self.elsewhere.contains(&(number as u32))
+    }
+
+    /// The instructions of which it is.
+    pub(crate) fn all_elsewhere(&self) -> impl Iterator<Item = usize> + '_ {
+        self.elsewhere.iter().map(|&number| number as usize)
+    }
+
+    /// Whether the value of an operand of an instruction is wanted, before
+    /// [`Inserted::find_places`] is called.
+    pub(super) fn wants_memory_values(&self, number: usize) -> bool {
+        let mut all = self.places.iter().zip(&self.actions);
+        all.any(|((at, _), action)| *at as usize == number && action.memory_values() != 0)
+    }
+
     /// Makes it as new, except for the room that its parts have.
     pub(super) fn clear(&mut self) {
         self.actions.clear();
         self.reached.clear();
         self.places.clear();
         self.over.clear();
+        self.elsewhere.clear();
         self.ranges.clear();
     }
 

@@ -65,7 +65,9 @@ pub use context::Context;
 pub use counters::Counter;
 pub(crate) use counters::{Amounts, together};
 pub use elements::{Elements, keep_operand};
-pub use in_tool::{argument_word, program_word, thread_number, thread_state, wide_argument};
+pub use in_tool::{
+    argument_word, program_word, set_operand_address, thread_number, thread_state, wide_argument,
+};
 pub(crate) use insertions::{Inserted, Insertions};
 pub use instrumentation::Instrumentation;
 pub(crate) use instrumenter::Instrumenter;

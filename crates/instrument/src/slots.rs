@@ -89,6 +89,8 @@ pub(crate) struct ToolSlots {
     pub(crate) memory_values: [Cell<u64>; MOST_MEMORY_VALUES],
     /// Where operands are that the instruction writes, if it changes what their addresses are made of.
     pub(crate) memory_addresses: [Cell<u64>; MOST_MEMORY_VALUES],
+    /// Where the operand of the next instruction is, if it is rewritten.
+    pub(crate) elsewhere: Cell<u64>,
     /// RFLAGS, where they are wanted now.
     pub(crate) flags: Cell<u64>,
     /// The word on top of the stack, likewise; and the stack pointer meanwhile.
@@ -154,6 +156,7 @@ pub(crate) mod offset {
     pub(crate) const THREAD_NUMBER: i32 = slot(offset_of!(ToolSlots, thread_number));
     pub(crate) const TIME_STAMP: i32 = slot(offset_of!(ToolSlots, time_stamp));
     pub(crate) const WIDE_ARGUMENTS: i32 = slot(offset_of!(ToolSlots, wide_arguments));
+    pub(crate) const ELSEWHERE: i32 = slot(offset_of!(ToolSlots, elsewhere));
     pub(crate) const FLAGS: i32 = slot(offset_of!(ToolSlots, flags));
     pub(crate) const STACK_TOP: i32 = slot(offset_of!(ToolSlots, stack_top));
     pub(crate) const STACK_POINTER: i32 = STACK_TOP + 8;

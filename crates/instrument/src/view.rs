@@ -10,7 +10,7 @@ use unspool_instructions::operands::{MemoryOperand, RegisterUse};
 
 use super::images::{Image, Images};
 use super::insertions::Inserted;
-use super::{Action, Argument, CallWhenOver, InsertionPoint, Switch, Version};
+use super::{Action, AnalysisCall, Argument, CallWhenOver, InsertionPoint, Switch, Version};
 use unspool_engine::translate::superblock::{BranchDirection, Item};
 
 /// A piece of code with one entry that is translated as a whole: instructions in the order
@@ -253,6 +253,14 @@ impl<'a> Instruction<'a> {
         self.item().operands()
     }
 
+    /// Why an operand of it cannot be elsewhere (see [`rewrite_operand`](Instruction::rewrite_operand));
+    /// `None`, if it can: if it is the one that the instruction names, and not implied as those of
+    /// string instructions and of the stack are, nor many, as those of gathers.
+    #[must_use]
+    pub fn fixed_operand(&self, operand: &MemoryOperand) -> Option<&'static str> {
+        self.item().fixed_operand(operand)
+    }
+
     /// Whether its memory accesses are one atomic operation.
     #[must_use]
     pub fn is_atomic(&self) -> bool {
@@ -347,12 +355,46 @@ impl<'a> Instruction<'a> {
             .push(self.index, place, action);
     }
 
+    /// Has a function called before the instruction, behind what is inserted there already, that says
+    /// by [`set_operand_address`](super::set_operand_address) where an operand in memory is: the
+    /// instruction accesses that address, and not what its bytes name.
+    ///
+    /// # Panics
+    /// If the operand cannot be elsewhere, if it is already, or if its value is wanted.
+    pub fn rewrite_operand(&self, operand: &MemoryOperand, call: AnalysisCall) {
+        if let Some(reason) = self.item().fixed_operand(operand) {
+            panic!(
+                "an operand of `{}` cannot be rewritten: {reason}; delete the instruction, and have a function do what it does",
+                self.disassembly()
+            );
+        }
+        let mut inserted = self.superblock.inserted.borrow_mut();
+        assert!(
+            !inserted.is_elsewhere(self.index),
+            "the operand of `{}` is rewritten twice",
+            self.disassembly()
+        );
+        assert!(
+            !inserted.wants_memory_values(self.index),
+            "the value of an operand of `{}` is wanted, which is rewritten: read it in the function that says where it is",
+            self.disassembly()
+        );
+        inserted.push_elsewhere(self.index);
+        drop(inserted);
+        self.insert(InsertionPoint::Before, Action::Call(call));
+    }
+
     /// What is to be read is known before the instruction, and what was written behind it.
     fn check_memory_values(&self, place: InsertionPoint, action: &Action) {
         for word in action.words() {
             let Argument::MemoryValue(number) = *word else {
                 continue;
             };
+            assert!(
+                !self.superblock.inserted.borrow().is_elsewhere(self.index),
+                "the value of an operand of `{}` is wanted, which is rewritten: read it in the function that says where it is",
+                self.disassembly()
+            );
             let (known, when) = match self.memory_operands()[usize::from(number)].kind {
                 AccessKind::Read => (place == InsertionPoint::Before, "reads it before it"),
                 AccessKind::Write => (place != InsertionPoint::Before, "has written it behind it"),

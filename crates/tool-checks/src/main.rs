@@ -29,6 +29,7 @@ mod reads;
 mod regions;
 mod repetitions;
 mod results;
+mod rewritten;
 mod shadows;
 mod state;
 mod synchronised;
@@ -81,6 +82,7 @@ fn main() {
             Some("u64/1") => run(shadows::Shadows::<u64, 1>::new()),
             _ => run(shadows::Shadows::<u8, 64>::new()),
         },
+        "rewritten" => run(rewritten::Rewritten::new()),
         "state" => run(state::State::new()),
         "told" => run(told::Told),
         "versions" => run(versions::Versions::new()),

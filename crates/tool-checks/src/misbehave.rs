@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 
 use unspool_tool::{
-    AccessKind, Address, Batch, Buffer, Flags, InstructionPointer, Superblock, Tool, branch_taken,
-    memory_value, say, spawn,
+    AccessKind, Address, Batch, Buffer, Flags, Instruction, InstructionPointer, MemoryOperand,
+    Shape, Superblock, Tool, branch_taken, iced_x86::Mnemonic, memory_value, say, spawn,
 };
 
 use crate::asked;
@@ -95,6 +95,30 @@ impl Misbehave {
     }
 }
 
+/// Rewrites what cannot be rewritten.
+fn rewrite(instruction: &Instruction<Misbehave>) {
+    let place = |_: &Misbehave, (): &mut (), at: Address| at;
+    let rewrite =
+        |operand| instruction.rewrite_memory_operand(operand, place, (InstructionPointer,));
+    let is_repeated = |it: &MemoryOperand| matches!(it.shape, Shape::Repeat { .. });
+    for operand in instruction.memory_operands() {
+        let is_fixed = instruction.fixed_operand(operand).is_some();
+        let is_pushed = is_fixed && instruction.decoded().mnemonic() == Mnemonic::Push;
+        if asked("rewrite-implied") && is_pushed
+            || asked("rewrite-string") && is_repeated(operand)
+            || asked("rewrite-twice") && !is_fixed
+        {
+            rewrite(operand);
+        }
+        let value = memory_value(operand).filter(|_| operand.kind == AccessKind::Read);
+        if let (true, false, Some(value)) = (asked("rewrite-value"), is_fixed, value) {
+            rewrite(operand);
+            let function = |_: &Misbehave, (): &mut (), _: u64| {};
+            instruction.before().call(function, (value,));
+        }
+    }
+}
+
 impl Tool for Misbehave {
     type Thread = ();
 
@@ -126,6 +150,9 @@ impl Tool for Misbehave {
             if let (true, Some(other)) = (asked("value-of-another"), other) {
                 other.before().call(function, (value,));
             }
+        }
+        for instruction in superblock.instructions() {
+            rewrite(&instruction);
         }
         if asked("no-branch") {
             // Of a branch, asked at an instruction that is none.

@@ -20,6 +20,8 @@ mod memory_values;
 mod raised;
 #[path = "checks/regions.rs"]
 mod regions;
+#[path = "checks/rewritten.rs"]
+mod rewritten;
 #[path = "checks/shadows.rs"]
 mod shadows;
 #[path = "checks/state.rs"]
@@ -679,6 +681,25 @@ fn the_tool_is_blamed() {
         (
             "value-of-another",
             &["has no such operand among its first 4", "misbehave.rs:"],
+        ),
+        (
+            "rewrite-implied",
+            &[
+                "the instruction does not name it: it is implied",
+                "misbehave.rs:",
+            ],
+        ),
+        (
+            "rewrite-string",
+            &[
+                "a string instruction goes on from register to register",
+                "misbehave.rs:",
+            ],
+        ),
+        ("rewrite-twice", &["is rewritten twice", "misbehave.rs:"]),
+        (
+            "rewrite-value",
+            &["is wanted, which is rewritten", "misbehave.rs:"],
         ),
         (
             "block-at-end",

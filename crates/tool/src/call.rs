@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use unspool_instrument as instrument;
 use unspool_instrument::functions::HookFunction;
 
-use crate::argument::{Analysis, Arguments};
+use crate::argument::{Address, Analysis, Arguments};
 use crate::function::Value;
 use crate::moment::{AtInstruction, Moment, RoutineMoment, word_in_memory};
 use crate::tool::Tool;
@@ -34,6 +34,17 @@ where
 {
     const { assert_captures_nothing::<F>() }
     named::<F>(enter_sampled::<T, F, A>)
+}
+
+/// The same for a function that says where an operand in memory is.
+pub(crate) fn rewriting_entry<T, F, A>(_function: F) -> instrument::AnalysisFunction
+where
+    T: Tool,
+    A: Arguments,
+    F: Analysis<T, T::Thread, A::Values, Address>,
+{
+    const { assert_captures_nothing::<F>() }
+    enter_rewriting::<T, F, A>
 }
 
 /// The function that the engine calls at a moment that is not in inserted code.
@@ -108,6 +119,24 @@ where
 {
     instrument::restart_countdown();
     enter::<T, F, A, ()>(tool, state, first, second, third, fourth)
+}
+
+extern "C" fn enter_rewriting<T, F, A>(
+    tool: *const (),
+    state: *mut (),
+    first: u64,
+    second: u64,
+    third: u64,
+    fourth: u64,
+) -> u64
+where
+    T: Tool,
+    A: Arguments,
+    F: Analysis<T, T::Thread, A::Values, Address>,
+{
+    let address = enter::<T, F, A, Address>(tool, state, first, second, third, fourth);
+    instrument::set_operand_address(address);
+    0
 }
 
 extern "C" fn enter_with_words<T, F, A, M>(words: *const u64)

@@ -3,10 +3,12 @@
 use std::marker::PhantomData;
 use std::ops::Deref;
 
+use unspool_instructions::operands::MemoryOperand;
 use unspool_instrument::{
     self as instrument, Action, InsertionPoint, Replacement, Switch, Version,
 };
 
+use crate::argument::{Address, Analysis, Arguments};
 use crate::point::Point;
 use crate::system_call::SystemCallPoint;
 use crate::tool::Tool;
@@ -310,6 +312,59 @@ impl<T: Tool> Instruction<'_, T> {
     /// [`FullContext`](crate::FullContext) can change the instruction pointer.)
     pub fn redirect(&self, to: u64) {
         self.replace(Replacement::Jump(to));
+    }
+
+    /// Has an operand in memory of it be elsewhere: a function, which is called before the instruction
+    /// behind what is inserted there already, says at which address, and the instruction accesses that
+    /// and nothing else. What it does besides stays, and so do the registers of which its own address
+    /// is made. What is read and written at one place is one operand, and is rewritten together.
+    ///
+    /// ```
+    /// use unspool_tool::{Address, EffectiveAddress, Superblock, Tool, effective_address};
+    ///
+    /// /// All that the program does with one page of its memory it does with another.
+    /// struct Moved {
+    ///     from: u64,
+    ///     to: u64,
+    /// }
+    ///
+    /// impl Moved {
+    ///     fn place(&self, _: &mut (), at: Address) -> Address {
+    ///         let within = at.0.wrapping_sub(self.from);
+    ///         if within < 4096 { Address(self.to + within) } else { at }
+    ///     }
+    /// }
+    ///
+    /// impl Tool for Moved {
+    ///     type Thread = ();
+    ///     fn instrument(&self, superblock: &Superblock<Self>) {
+    ///         for instruction in superblock.instructions() {
+    ///             let mut operands = instruction.memory_operands().iter();
+    ///             let operand = operands.find(|it| instruction.fixed_operand(it).is_none());
+    ///             if let Some((operand, at)) = operand.and_then(|it| Some((it, effective_address(it)?))) {
+    ///                 instruction.rewrite_memory_operand(operand, Moved::place, (at,));
+    ///             }
+    ///         }
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// Sources such as [`effective_address`](crate::effective_address) name the place of which the
+    /// program's code speaks. A signal because nothing is at the other one has that one's address.
+    /// [`accesses`](crate::accesses) and watchpoints of `--gdb` name the program's place, too. The
+    /// value of such an operand ([`memory_value`](crate::memory_value)) is not known, and a recorder
+    /// cannot run beside the tool (`unspool trace --tool`): both are refused.
+    ///
+    /// # Panics
+    /// If [`fixed_operand`](instrument::Instruction::fixed_operand) gives a reason why the operand
+    /// cannot be elsewhere, or if it is already.
+    pub fn rewrite_memory_operand<F, A>(&self, operand: &MemoryOperand, function: F, arguments: A)
+    where
+        A: Arguments,
+        F: Analysis<T, T::Thread, A::Values, Address>,
+    {
+        let before = self.before();
+        before.rewrite(operand, before.rewriting(function, &arguments));
     }
 
     fn replace(&self, replacement: Replacement) {

@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
+use unspool_instructions::operands::MemoryOperand;
 use unspool_instrument::{
     self as instrument, Action, AnalysisCall, ConditionalEntry, Counter, InsertionPoint,
 };
@@ -38,11 +39,21 @@ impl<'a, T> Point<'a, T> {
 impl<T: Tool> Point<'_, T> {
     /// Has something done here.
     pub(crate) fn insert(&self, action: Action) {
+        self.check_flags(&action);
+        self.instruction.insert(self.place, action);
+    }
+
+    /// Has an operand of the instruction be where a call says.
+    pub(crate) fn rewrite(&self, operand: &MemoryOperand, call: AnalysisCall) {
+        self.check_flags(&Action::Call(call.clone()));
+        self.instruction.rewrite_operand(operand, call);
+    }
+
+    fn check_flags(&self, action: &Action) {
         assert!(
             T::KEEPS_FLAGS || !action.wants_flags(),
             "a tool that looks at flags must say so: Tool::KEEPS_FLAGS"
         );
-        self.instruction.insert(self.place, action);
     }
 
     /// The call of a function with arguments that are found out here.
@@ -53,6 +64,18 @@ impl<T: Tool> Point<'_, T> {
     {
         AnalysisCall {
             function: crate::call::entry::<T, F, A, ()>(function),
+            arguments: arguments.sources(self.instruction),
+        }
+    }
+
+    /// The same of one that says where an operand in memory is.
+    pub(crate) fn rewriting<F, A>(&self, function: F, arguments: &A) -> AnalysisCall
+    where
+        A: Arguments,
+        F: Analysis<T, T::Thread, A::Values, Address>,
+    {
+        AnalysisCall {
+            function: crate::call::rewriting_entry::<T, F, A>(function),
             arguments: arguments.sources(self.instruction),
         }
     }

@@ -37,7 +37,7 @@ impl Builder {
         let operand = operand_in_gs(instruction, &decoded)?;
         self.with_base(&decoded, |builder, base| {
             load_address(&mut builder.code, base, &operand);
-            let (with_base, length) = with_base(instruction, bytes, base);
+            let (with_base, length) = bytes_with_base(instruction, bytes, base);
             builder.code.bytes(&with_base[..length]);
         })
     }
@@ -132,7 +132,11 @@ fn operand_in_gs(
 }
 
 /// The instruction with `[base]` as its operand, and its length.
-fn with_base(instruction: &Instruction, bytes: &[u8], base: Gpr) -> ([u8; 16], usize) {
+pub(super) fn bytes_with_base(
+    instruction: &Instruction,
+    bytes: &[u8],
+    base: Gpr,
+) -> ([u8; 16], usize) {
     const SEGMENTS: [u8; 2] = [0x64, 0x65];
     const ADDRESS_SIZE: u8 = 0x67;
     const REX: std::ops::RangeInclusive<u8> = 0x40..=0x4f;

@@ -34,6 +34,9 @@ pub struct Item {
     pub direction: BranchDirection,
     /// Whether it is left out.
     pub left_out: bool,
+    /// The slot with the address that its operand in memory has instead of its own: see
+    /// [`Item::fixed_operand`].
+    pub elsewhere: Option<i32>,
 }
 
 /// What an instruction works on.
@@ -71,6 +74,7 @@ impl Item {
             flags_live: true,
             direction: BranchDirection::Next,
             left_out: false,
+            elsewhere: None,
         }
     }
 

@@ -1,7 +1,9 @@
-//! Where a superblock ends because of what the tool inserts.
+//! Where a superblock ends because of what the tool inserts, and which of its instructions are executed
+//! in another way.
 
 use super::Parts;
 use super::calls;
+use crate::slots::offset as tool_offset;
 use crate::{Action, Inserted, Replacement};
 use unspool_engine::translate::superblock::{BranchDirection, Item, SuperblockEnd, runs_on};
 
@@ -42,6 +44,20 @@ pub(super) fn fit(
         }
     }
     end
+}
+
+/// Has the copies of instructions name memory where functions say that it is.
+pub(super) fn move_operands(items: &mut [Item], inserted: &Inserted, is_alone: bool) {
+    for number in inserted.all_elsewhere() {
+        let item = &mut items[number];
+        if !is_alone {
+            unspool_kernel::diagnostics::fatal(&format!(
+                "the tool rewrites an operand of the instruction at {:#x}, and what is recorded beside it would be wrong\nhelp: run the tool without a recorder",
+                item.pc
+            ));
+        }
+        item.elsewhere = Some(tool_offset::ELSEWHERE);
+    }
 }
 
 /// Takes out the instructions that the tool does not want to be executed. The superblock ends at

@@ -375,7 +375,8 @@ impl Borrowed {
 /// Which registers must be in place before the copy of an instruction.
 fn needed(item: &Item) -> u16 {
     // What is copied with a register in the place of its base takes one that it thinks unused.
-    let is_rewritten = item.layout.rip_relative || item.layout.segment == Some(Segment::Gs);
+    let in_gs = item.layout.segment == Some(Segment::Gs);
+    let is_rewritten = item.layout.rip_relative || in_gs || item.elsewhere.is_some();
     if item.layout.kind != Kind::Plain || is_rewritten {
         return u16::MAX;
     }

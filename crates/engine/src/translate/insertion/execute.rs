@@ -100,7 +100,10 @@ impl Walk<'_> {
     }
 
     fn copy(&mut self, inserters: Inserters, item: &Item) -> bool {
-        let copied = self.builder.copy(&item.layout, &item.bytes, item.pc);
+        let copied = match item.elsewhere {
+            Some(slot) => self.builder.copy_elsewhere(item, slot),
+            None => self.builder.copy(&item.layout, &item.bytes, item.pc),
+        };
         if copied.is_err() {
             return self.emulate(inserters, item.pc);
         }
