@@ -2,7 +2,8 @@
 //!
 //! You supply a [`Recording`](unspool_profile_record::Recording); [`Profile::new`] finds the names
 //! of its functions, inlined ones and lines of the source among them, and adds up. `text`, `json`
-//! and `folded` show it. `docs/profile.md` says what each figure means.
+//! and `folded` show it; [`export`] writes what other programs read, sample by sample.
+//! `docs/profile.md` says what each figure means.
 //!
 //! A call path counts once for each function on it, however often that is on it. A function that
 //! calls itself is one entry of the tree.
@@ -12,6 +13,7 @@
 #![deny(missing_docs)]
 
 mod call_tree;
+pub mod export;
 mod folded;
 mod json;
 mod names;

@@ -63,6 +63,18 @@ pub(crate) struct ProfileArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
 
+    /// Write the samples for pprof to this file too (profile.proto, compressed)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pprof: Option<PathBuf>,
+
+    /// Write the samples for the Firefox Profiler to this file too (profiler.firefox.com)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) firefox: Option<PathBuf>,
+
+    /// Write the samples for speedscope to this file too (speedscope.app)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) speedscope: Option<PathBuf>,
+
     /// The program and its arguments, or a file that was kept by --output
     #[arg(
         value_name = "PROGRAM",

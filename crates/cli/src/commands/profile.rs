@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Context;
 use unspool_collector_library::TIMER_SAMPLER;
 use unspool_container::{Order, TraceHeader};
-use unspool_profile::{Profile, View};
+use unspool_profile::{Profile, View, export};
 use unspool_profile_record::{ReadError, Recording};
 use unspool_sampler::{Backend, Clock, LeftOut, RunError, Sampling, SetupError, is_perf_allowed};
 
@@ -40,10 +40,9 @@ pub(crate) fn profile(typed: &ProfileArguments) -> Result<u8, Failure> {
         let views: Vec<View> = typed.view.iter().copied().map(view).collect();
         profile.to_text(&views)
     };
+    export(&recording, typed)?;
     match &typed.report {
-        Some(path) => {
-            std::fs::write(path, report).map_err(|error| Failure::cannot_write(path, error))?;
-        }
+        Some(path) => keep(path, report.as_bytes())?,
         None => print_result(report.as_bytes())?,
     }
     let is_damaged = !recording.problems.is_empty() || recording.ending.is_none();
@@ -51,6 +50,24 @@ pub(crate) fn profile(typed: &ProfileArguments) -> Result<u8, Failure> {
         exit_status::SUCCESS if is_damaged => exit_status::INPUT_DAMAGED,
         status => status,
     })
+}
+
+fn keep(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    std::fs::write(path, bytes).map_err(|error| Failure::cannot_write(path, error))
+}
+
+/// Writes what other programs are to read.
+fn export(recording: &Recording, typed: &ProfileArguments) -> Result<(), Failure> {
+    if let Some(path) = &typed.pprof {
+        keep(path, &export::pprof(recording)?)?;
+    }
+    if let Some(path) = &typed.firefox {
+        keep(path, &serde_json::to_vec(&export::firefox(recording))?)?;
+    }
+    if let Some(path) = &typed.speedscope {
+        keep(path, &serde_json::to_vec(&export::speedscope(recording))?)?;
+    }
+    Ok(())
 }
 
 fn view(choice: ViewChoice) -> View {
