@@ -45,6 +45,8 @@ pub(crate) struct Thread {
     number: u64,
     constructs: Constructs,
     spans: Option<Fields>,
+    /// What stands for regions that it forked and will join by another call, the innermost last.
+    pub(crate) started: Vec<*mut c_void>,
     /// Teams of regions that it forked before.
     spare_teams: Vec<*mut Team>,
     /// The region at whose join it waits.

@@ -9,14 +9,16 @@ use crate::command::{Compiler, Verdict, build, build_by, check, json, programs, 
 /// One test for each language and runtime.
 pub(crate) fn trials() -> Vec<Trial> {
     let pairs = [
-        ("every_construct.c", Compiler::Gcc),
-        ("every_construct.c", Compiler::Clang),
-        ("every_construct.f90", Compiler::Gfortran),
+        ("instrumented/every_construct.c", Compiler::Gcc),
+        ("instrumented/every_construct.c", Compiler::Clang),
+        ("instrumented/every_construct.f90", Compiler::Gfortran),
+        ("constructs/separate_start_and_end.c", Compiler::Gcc),
     ];
-    let one = |(name, compiler): (&'static str, Compiler)| {
+    let one = |(path, compiler): (&'static str, Compiler)| {
+        let name = path.rsplit('/').next().unwrap_or(path);
         trial(
             format!("constructs::{name}::{}", compiler.command()),
-            move || test(name, compiler),
+            move || test(path, compiler),
         )
     };
     let counts = pairs.into_iter().map(one);
@@ -58,8 +60,8 @@ fn lines_of_clang(level: &'static str) -> Result<(), Verdict> {
 }
 
 /// The program's comment says `seen: COMPILER COUNT KIND`.
-fn test(name: &str, compiler: Compiler) -> Result<(), Verdict> {
-    let source = programs().join("instrumented").join(name);
+fn test(path: &str, compiler: Compiler) -> Result<(), Verdict> {
+    let source = programs().join(path);
     let program = build(&source, compiler, &["-w"])?;
     let program = program.to_string_lossy();
     let report = json(&["env", "OMP_NUM_THREADS=2", &program])?;
@@ -85,5 +87,5 @@ fn test(name: &str, compiler: Compiler) -> Result<(), Verdict> {
             format!("{kind:?}: {found} times, not {wanted:?}\n{report}")
         })?;
     }
-    check(any, || format!("{name} does not say what is seen"))
+    check(any, || format!("{path} does not say what is seen"))
 }

@@ -136,6 +136,7 @@ impl Thread {
             wants_spans: process::wants_spans(),
             team: std::ptr::null(),
             index: 0,
+            started: Vec::new(),
             spare_teams: Vec::new(),
             slot: 0,
             since: 0,
