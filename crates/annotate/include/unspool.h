@@ -6,6 +6,9 @@
  *   unspool_start_region();                 what follows is of interest ...
  *   unspool_end_region();                   ... up to here
  *
+ *   unspool_begin_interval("solver");       what this thread does now is one interval ...
+ *   unspool_end_interval();                 ... up to here: `unspool openmp` has figures of each
+ *
  * Without Unspool the calls have no effect and cost a few instructions without memory
  * accesses. With it they appear in the trace; with `--roi`, memory accesses are traced only
  * inside regions, and with `--registered-only`, only those of registered threads.
@@ -13,6 +16,8 @@
  * How it works: each call executes one no-operation instruction with a displacement that no
  * compiler produces, nopl 0x554e5350(%rax,%rax,1), and Unspool recognises it while it
  * translates. Registers: rdi the operation, rsi and rdx its arguments. Nothing is changed.
+ * Intervals are for programs that run untranslated: they call functions that are there only
+ * while `unspool openmp` observes the program, found by weak symbols.
  *
  * On other processors than x86-64, and with compilers that do not know GNU assembler
  * statements, the calls do nothing at all.
@@ -20,6 +25,7 @@
 #ifndef UNSPOOL_H
 #define UNSPOOL_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* The operations, as in rdi. */
@@ -35,15 +41,23 @@
                          :                                                                   \
                          : "D"(operation), "S"(first), "d"(second)                           \
                          : "memory")
+/* A function that may be there: its address, or a null pointer. Weak, and read from the table
+ * that the loader fills, so that no linker settles it before. */
+#define UNSPOOL_FIND(symbol, function)                                                       \
+    __asm__ __volatile__(".weak " symbol "\n\tmovq " symbol "@GOTPCREL(%%rip), %0"           \
+                         : "=r"(function))
 #else
 #define UNSPOOL_MARK(operation, first, second) ((void)(first), (void)(second))
+#define UNSPOOL_FIND(symbol, function) ((void)(function))
 #endif
 
 #ifdef __cplusplus
 #define UNSPOOL_NO_POINTER nullptr
+#define UNSPOOL_NO_FUNCTION nullptr
 extern "C" {
 #else
 #define UNSPOOL_NO_POINTER ((const void *)0)
+#define UNSPOOL_NO_FUNCTION 0
 #endif
 
 /*
@@ -65,6 +79,34 @@ static inline void unspool_start_region(void)
 static inline void unspool_end_region(void)
 {
     UNSPOOL_MARK(UNSPOOL_END_REGION, INT64_C(0), UNSPOOL_NO_POINTER);
+}
+
+typedef void (*unspool_begin_function)(uint64_t, const char *, size_t);
+typedef void (*unspool_end_function)(void);
+
+/*
+ * Begins an interval of this name in the calling thread. Intervals nest, and one may be entered
+ * often. The name ends with a zero byte and stays where it is, as a string literal does.
+ */
+static inline void unspool_begin_interval(const char *name)
+{
+    unspool_begin_function begin = UNSPOOL_NO_FUNCTION;
+    UNSPOOL_FIND("unspool_openmp_enter_interval", begin);
+    if (begin != UNSPOOL_NO_FUNCTION) {
+        size_t length = 0;
+        while (name[length] != 0)
+            length++;
+        begin((uint64_t)(uintptr_t)name, name, length);
+    }
+}
+
+/* Ends the innermost interval of the calling thread. */
+static inline void unspool_end_interval(void)
+{
+    unspool_end_function end = UNSPOOL_NO_FUNCTION;
+    UNSPOOL_FIND("unspool_openmp_leave_interval", end);
+    if (end != UNSPOOL_NO_FUNCTION)
+        end();
 }
 
 #ifdef __cplusplus

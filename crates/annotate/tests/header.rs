@@ -35,6 +35,8 @@ int main(void)
     unspool_register_thread(-5, "a name");
     unspool_start_region();
     unspool_end_region();
+    unspool_begin_interval("an interval");
+    unspool_end_interval();
 #ifdef __cplusplus
     atomic_trace::register_thread(1LL << 40);
     atomic_trace::start_roi();
