@@ -134,6 +134,6 @@ fn rendered(recording: &Recording, typed: &OpenmpArguments) -> Result<String, Fa
     let report = Report::new(recording, grouping);
     Ok(match typed.json {
         true => serde_json::to_string_pretty(&report.to_json(recording))? + "\n",
-        false => report.to_text(recording),
+        false => report.to_text(recording, typed.rows),
     })
 }

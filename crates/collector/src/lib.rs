@@ -22,6 +22,7 @@ mod construct;
 mod fork;
 mod gomp;
 mod intervals;
+mod loop_schedule;
 mod modules;
 mod mpi;
 mod ompt;

@@ -192,9 +192,9 @@ impl Thread {
     }
 
     /// The innermost construct, a loop that was just entered, has so many iterations for all
-    /// threads; 0 where that is not known.
+    /// threads (0 where that is not known), and this schedule.
     #[inline]
-    pub(crate) fn add_iterations(&mut self, iterations: u64) {
+    pub(crate) fn describe_loop(&mut self, iterations: u64, schedule: u64) {
         if self.skipped > 0 {
             return;
         }
@@ -202,6 +202,7 @@ impl Thread {
             // SAFETY: nodes are never freed.
             let record = unsafe { &*inner.node }.record;
             record.add(construct::ITERATIONS, iterations);
+            record.set(construct::SCHEDULE, schedule);
         }
     }
 

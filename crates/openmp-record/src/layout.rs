@@ -178,6 +178,9 @@ pub mod construct {
     pub const FIRST: usize = 48;
     /// For a region: its largest number of threads.
     pub const TEAM: usize = 56;
+    /// For a loop: its schedule when it was last entered, as the runtime is told: one of
+    /// [`super::schedule`].
+    pub const SCHEDULE: usize = 56;
     /// How often the construct was left.
     pub const COUNT: usize = 64;
     /// Ticks between entering and leaving.
@@ -228,6 +231,20 @@ pub mod construct {
     pub const BYTES: usize = 192;
     /// Records in a block.
     pub const IN_BLOCK: usize = super::block::ROOM / BYTES;
+}
+
+/// Schedules of loops: as OpenMP numbers them (`omp_sched_t`).
+pub mod schedule {
+    /// The runtime is not told, or the file is from before they were noted.
+    pub const UNKNOWN: u64 = 0;
+    /// Parts are given to threads before any is executed.
+    pub const STATIC: u64 = 1;
+    /// Threads fetch parts of one size as they need them.
+    pub const DYNAMIC: u64 = 2;
+    /// Threads fetch parts as they need them, the largest first.
+    pub const GUIDED: u64 = 3;
+    /// The runtime chooses.
+    pub const AUTO: u64 = 4;
 }
 
 /// A description: what (a 32-bit number), its length in bytes (another), its bytes, padded

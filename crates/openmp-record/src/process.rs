@@ -146,6 +146,8 @@ pub struct Construct {
     pub last_wait: u64,
     /// Iterations of all passages, or 0 where they are not known.
     pub iterations: u64,
+    /// Of a loop: one of [`crate::layout::schedule`].
+    pub schedule: u64,
     /// The part of `own`, in ticks, in which the thread was ready to run and had no processor.
     pub without_processor: u64,
     /// The part of the wait, in ticks, that is due to a lack of processors.

@@ -6,7 +6,8 @@ use unspool_container::stream::StreamNumber;
 
 use crate::ConstructKind;
 use crate::layout::{
-    NONE, block, construct, description, frame, process_block, runtime, span, stream, thread_block,
+    NONE, block, construct, description, frame, process_block, runtime, schedule, span, stream,
+    thread_block,
 };
 use crate::process::{
     ClockKind, Construct, Module, Problem, ProcessRecord, Runtimes, Span, ThreadTime,
@@ -293,7 +294,14 @@ impl ProcessRecord {
             first: word(bytes, construct::FIRST),
             last: word(bytes, construct::LAST),
             startup: word(bytes, construct::STARTUP),
-            team: word(bytes, construct::TEAM),
+            team: match kind {
+                ConstructKind::Loop => 0,
+                _ => word(bytes, construct::TEAM),
+            },
+            schedule: match kind {
+                ConstructKind::Loop => word(bytes, construct::SCHEDULE),
+                _ => schedule::UNKNOWN,
+            },
             last_arrivals: of_arrivals(construct::LAST_ARRIVALS),
             path_total: of_arrivals(construct::PATH_TOTAL),
             path_wait: of_arrivals(construct::PATH_WAIT),

@@ -155,6 +155,50 @@ impl Losses {
     }
 }
 
+/// Lost time by the four classes of the profiler ompP (K. Fürlinger, M. Gerndt, 2006), in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Overheads {
+    /// Waiting for threads that have more to do.
+    pub imbalance_ns: u64,
+    /// Waiting for what only one thread may do, for tasks, for devices and other processes, and for a
+    /// processor.
+    pub synchronisation_ns: u64,
+    /// Doing nothing, or what others do as well.
+    pub limited_parallelism_ns: u64,
+    /// Starting threads and giving them work.
+    pub thread_management_ns: u64,
+}
+
+impl Overheads {
+    /// Losses by these classes: each belongs to one of them.
+    #[must_use]
+    pub fn of(losses: &Losses) -> Overheads {
+        let mut overheads = Overheads::default();
+        for class in LossClass::ALL {
+            let sum = match class {
+                LossClass::Desynchronisation => &mut overheads.imbalance_ns,
+                LossClass::SerialPart | LossClass::Duplicated => {
+                    &mut overheads.limited_parallelism_ns
+                }
+                LossClass::Startup
+                | LossClass::Scheduling
+                | LossClass::Tasking
+                | LossClass::Reduction => &mut overheads.thread_management_ns,
+                LossClass::Barrier
+                | LossClass::Critical
+                | LossClass::Lock
+                | LossClass::Ordered
+                | LossClass::Tasks
+                | LossClass::Target
+                | LossClass::Communication
+                | LossClass::Processor => &mut overheads.synchronisation_ns,
+            };
+            *sum = sum.saturating_add(losses.get(*class));
+        }
+        overheads
+    }
+}
+
 /// One thread's time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ThreadCharacteristics {

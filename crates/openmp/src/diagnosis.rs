@@ -5,11 +5,14 @@ use unspool_openmp_record::ConstructKind;
 use crate::characteristics::{Characteristics, LossClass};
 use crate::points::SynchronisationPoint;
 use crate::recording::{Construct, Others, Process};
+use explained::Explained;
 use regions::Regions;
 
+mod explained;
 mod few_threads;
 mod imbalance;
 mod processors;
+pub(crate) mod ranks;
 mod regions;
 mod runtime_work;
 mod tasks;
@@ -41,18 +44,46 @@ pub(crate) fn of_process(
     let regions = Regions::new(process);
     findings.extend(few_threads::never_parallel(process));
     findings.extend(few_threads::serial_part(process));
+    let mut explained = Explained::nothing(process);
     for (index, one) in process.constructs.iter().enumerate() {
-        findings.extend(imbalance::of_work(process, &regions, index));
-        findings.extend(tasks::uneven(process, &regions, index));
+        let team = regions.team(process, index);
+        for (finding, threads) in [
+            (imbalance::of_work(process, &regions, index), team),
+            (tasks::uneven(process, &regions, index), team),
+            (
+                few_threads::one_worker(process, &regions, index),
+                team - 1.0,
+            ),
+        ] {
+            let saved = finding.as_ref().map_or(0.0, |(saved, _)| *saved);
+            explained.add(&regions, index, saved * threads);
+            findings.extend(finding);
+        }
         findings.extend(few_threads::region_of_one(process, one));
         findings.extend(few_threads::repeated_work(one));
-        findings.extend(few_threads::one_worker(one));
     }
-    findings.extend(points.iter().filter_map(imbalance::that_alternates));
-    findings.extend(points.iter().filter_map(|point| contention(process, point)));
+    for point in points {
+        let Some(left) = explained.left_of(process, &regions, point) else {
+            continue;
+        };
+        let alternates = imbalance::that_alternates(point, left);
+        let waits = contention(process, point).map(|(saved, sentence)| (saved * left, sentence));
+        // The one that says why threads wait is enough, if it is about most of it.
+        let why = alternates.as_ref().map_or(0.0, |(saved, _)| *saved);
+        findings.extend(waits.filter(|(saved, _)| why < 0.5 * saved));
+        findings.extend(alternates);
+    }
     findings.extend(runtime_work::findings(process, &regions));
     findings.extend(startup(process, characteristics));
     findings.extend(processors::lacking(process, others, characteristics));
+    ranked(findings, characteristics)
+}
+
+/// What is worth saying of a run, what costs most first.
+pub(crate) fn ranked(
+    mut findings: Vec<Finding>,
+    characteristics: &Characteristics,
+) -> Vec<Finding> {
     let least = characteristics.execution_ns as f64 * WORTH_SAYING / 1e9;
     findings.retain(|(seconds, _)| *seconds >= least);
     findings.sort_by(|(one, _), (other, _)| other.total_cmp(one));

@@ -17,6 +17,7 @@
 
 mod characteristics;
 mod comparison;
+mod concurrency;
 mod diagnosis;
 mod hierarchy;
 mod location;
@@ -28,13 +29,13 @@ mod show;
 mod sources;
 mod timeline;
 
-pub use characteristics::{Characteristics, LossClass, Losses, ThreadCharacteristics};
+pub use characteristics::{Characteristics, LossClass, Losses, Overheads, ThreadCharacteristics};
 pub use comparison::Comparison;
 pub use hierarchy::Hierarchy;
 pub use location::Location;
 pub use points::SynchronisationPoint;
 pub use recording::{
-    Construct, OpenError, Others, Process, Program, Recording, Share, Span, ThreadTime,
+    Construct, OpenError, Others, Process, Program, Recording, Schedule, Share, Span, ThreadTime,
 };
 pub use report::{Grouping, Interval, ProcessReport, Report};
 pub use timeline::write_timeline;

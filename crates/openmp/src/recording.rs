@@ -5,6 +5,7 @@ mod file;
 
 use serde::{Deserialize, Serialize};
 use unspool_openmp_record::ConstructKind;
+use unspool_openmp_record::layout::schedule;
 
 use crate::location::Location;
 
@@ -96,8 +97,38 @@ pub struct Construct {
     pub call_path: Vec<Location>,
     /// The largest number of threads of a region.
     pub team: u64,
+    /// The schedule of a loop; nothing where the runtime is not told, and in older recordings.
+    #[serde(default)]
+    pub schedule: Option<Schedule>,
     /// What each thread did in the construct.
     pub shares: Vec<Share>,
+}
+
+/// How the iterations of a loop are given to threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Schedule {
+    /// All at once, before any is executed.
+    Static,
+    /// Parts of one size, as threads need them.
+    Dynamic,
+    /// Parts as threads need them, the largest first.
+    Guided,
+    /// As the runtime chooses.
+    Auto,
+}
+
+impl Schedule {
+    /// From [`schedule`]'s number.
+    fn from_number(number: u64) -> Option<Schedule> {
+        Some(match number {
+            schedule::STATIC => Schedule::Static,
+            schedule::DYNAMIC => Schedule::Dynamic,
+            schedule::GUIDED => Schedule::Guided,
+            schedule::AUTO => Schedule::Auto,
+            _ => return None,
+        })
+    }
 }
 
 /// One thread's part in a construct. Times are nanoseconds;

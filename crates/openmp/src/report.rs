@@ -4,7 +4,9 @@ use rustc_hash::FxHashMap;
 use unspool_openmp_record::ConstructKind;
 
 use crate::characteristics::Characteristics;
+use crate::concurrency;
 use crate::diagnosis;
+use crate::diagnosis::ranks::Rank;
 use crate::hierarchy::{self, Hierarchy};
 use crate::location::Location;
 use crate::points::{self, SynchronisationPoint};
@@ -46,6 +48,9 @@ pub struct ProcessReport {
     pub hierarchy: Hierarchy,
     /// Useful time on its critical path.
     pub critical_path_useful_ns: u64,
+    /// For how long how many of its threads worked at once, from none on; nothing if no single
+    /// passages were recorded.
+    pub concurrency_ns: Option<Vec<u64>>,
     /// Its intervals.
     pub intervals: Vec<Interval>,
     /// Its synchronisation points, those that cost most first.
@@ -61,6 +66,8 @@ pub struct Report {
     pub characteristics: Characteristics,
     /// POP factors of all processes together.
     pub hierarchy: Hierarchy,
+    /// What is wrong between the ranks of an MPI job, what costs most first: seconds, and a sentence.
+    pub diagnosis: Vec<(f64, String)>,
     /// Each process.
     pub processes: Vec<ProcessReport>,
 }
@@ -74,8 +81,20 @@ impl Report {
             .iter()
             .map(|process| process_report(process, recording.others.as_ref(), grouping))
             .collect();
+        let characteristics = together(&processes);
+        let ranks = processes.iter().zip(&recording.processes);
+        let ranks: Vec<Rank<'_>> = ranks
+            .filter_map(|(report, process)| {
+                Some(Rank {
+                    rank: process.rank?,
+                    productive_ns: report.characteristics.productive_ns(),
+                    points: &report.points,
+                })
+            })
+            .collect();
         Report {
-            characteristics: together(&processes),
+            diagnosis: diagnosis::ranked(diagnosis::ranks::late(&ranks), &characteristics),
+            characteristics,
             hierarchy: Hierarchy::of_recording(recording),
             processes,
         }
@@ -88,6 +107,7 @@ fn process_report(process: &Process, others: Option<&Others>, grouping: Grouping
     let diagnosis = diagnosis::of_process(process, others, &characteristics, &points);
     ProcessReport {
         hierarchy: Hierarchy::of_process(process),
+        concurrency_ns: concurrency::levels(process),
         critical_path_useful_ns: hierarchy::critical_path_useful_ns(process),
         intervals: intervals(process, grouping),
         points,

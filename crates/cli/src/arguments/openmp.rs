@@ -29,7 +29,12 @@ pub(crate) struct OpenmpArguments {
     #[arg(long, value_enum, default_value_t = GroupingChoice::Interval)]
     pub(crate) by: GroupingChoice,
 
-    /// Record every single passage too, and write a time line for Perfetto or Chrome
+    /// Rows of each table and list of the text; JSON has all
+    #[arg(long, value_name = "NUMBER", default_value_t = 16)]
+    pub(crate) rows: usize,
+
+    /// Record every single passage too, and write a time line for Perfetto or Chrome; the report
+    /// then tells how many threads worked at once
     #[arg(long, value_name = "FILE")]
     pub(crate) timeline: Option<PathBuf>,
 

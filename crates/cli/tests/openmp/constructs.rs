@@ -27,7 +27,39 @@ pub(crate) fn trials() -> Vec<Trial> {
             lines_of_clang(level)
         })
     });
-    counts.chain(optimised).collect()
+    let intervals = [
+        (Compiler::Gcc, ["-O2", "-fno-pie", "-no-pie"]),
+        (Compiler::Clang, ["-O2", "-fPIE", "-pie"]),
+    ];
+    let intervals = intervals.into_iter().map(|(compiler, flags)| {
+        let name = format!("constructs::intervals::{}", compiler.command());
+        trial(name, move || intervals_of_the_program(compiler, &flags))
+    });
+    counts.chain(optimised).chain(intervals).collect()
+}
+
+/// Intervals that the program tells of by the header have their names, places and counts; alone, the
+/// program does the same.
+fn intervals_of_the_program(compiler: Compiler, flags: &[&str]) -> Result<(), Verdict> {
+    let source = programs().join("constructs/intervals.c");
+    let header = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../annotate/include");
+    let flags: Vec<&str> = flags.iter().copied().chain([header]).collect();
+    let program = build(&source, compiler, &flags)?;
+    let alone = Command::new(&program).output();
+    let alone = alone.map_err(|error| Verdict::Wrong(error.to_string()))?;
+    check(alone.status.success() && alone.stdout == b"done\n", || {
+        format!("{alone:?}")
+    })?;
+    let report = json(&[&program.to_string_lossy()])?;
+    let all = report["intervals"].as_array().into_iter().flatten();
+    let found: Vec<(&str, u64, u64)> = all
+        .filter_map(|one| {
+            let (level, count) = (one["level"].as_u64()?, one["count"].as_u64()?);
+            Some((one["name"].as_str()?, level, count))
+        })
+        .collect();
+    let wanted = [("step", 0, 2), ("inner", 1, 2), ("alone", 0, 1)];
+    check(found == wanted, || format!("{found:?}"))
 }
 
 /// The program's lines end with `at: KIND`, and clang inlines the block that they are in.

@@ -108,6 +108,19 @@ fn matches(report: &Value, count: usize, slack: f64) -> Result<(), Verdict> {
             )?;
         }
     }
+    // Who is waited for, and what would be saved if all ranks had as much to do.
+    let told = report["diagnosis"].as_array().into_iter().flatten();
+    let late = format!("rank {last} comes late to ");
+    let told: Vec<&str> = told
+        .filter_map(Value::as_str)
+        .filter(|sentence| sentence.to_ascii_lowercase().contains("mpi_allreduce"))
+        .collect();
+    check(told.len() == 1 && told[0].starts_with(&late), || {
+        format!("{told:?} instead of {late}")
+    })?;
+    let saved = told[0].rsplit_once("up to ").map_or("", |(_, rest)| rest);
+    let saved = saved.trim_end_matches(" s").parse().unwrap_or(f64::NAN);
+    near("saving of an even division", saved, 0.2 * last as f64)?;
     let mpi = number(&report["hierarchy"]["mpi_parallel_efficiency"]);
     check(mpi > 0.3 && mpi < 1.0, || format!("MPI efficiency {mpi}"))
 }

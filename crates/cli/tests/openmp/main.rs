@@ -14,6 +14,7 @@ mod hybrid;
 mod instrumented;
 mod planted;
 mod processors;
+mod shown;
 mod troubled;
 mod witness;
 
@@ -31,5 +32,6 @@ fn main() {
     trials.extend(compared::trials());
     trials.extend(constructs::trials());
     trials.extend(files::trials());
+    trials.extend(shown::trials());
     libtest_mimic::run(&arguments, trials).exit();
 }

@@ -5,11 +5,10 @@
 
 use std::ffi::c_void;
 
-use unspool_openmp_record::ConstructKind;
-use unspool_openmp_record::layout::runtime;
+use unspool_openmp_record::layout::{runtime, schedule};
 
 use super::watched;
-use super::worksharing::iterations;
+use super::worksharing::{AT_RUN_TIME, Start, iterations};
 use crate::caller::return_address;
 use crate::runtime_function::{Real, RuntimeFunction, call_real};
 use crate::team::{RegionCode, Team};
@@ -24,9 +23,7 @@ struct Region {
     argument: *mut c_void,
     team: *mut Team,
     /// What the body consists of, for combined constructs.
-    combined: Option<ConstructKind>,
-    /// How many iterations that has, or 0.
-    iterations: u64,
+    combined: Option<Start>,
     address: u64,
 }
 
@@ -40,7 +37,7 @@ impl Region {
         thread: &mut Thread,
         (body, argument): (Body, *mut c_void),
         wanted: usize,
-        (combined, iterations): (Option<ConstructKind>, u64),
+        combined: Option<Start>,
         address: u64,
     ) -> Region {
         process::note_runtime(runtime::GOMP);
@@ -57,7 +54,6 @@ impl Region {
             argument,
             team: thread.fork(code, limit, clock::now()),
             combined,
-            iterations,
             address,
         }
     }
@@ -70,9 +66,8 @@ impl Region {
             let now = clock::now();
             // SAFETY: the team lives until the join.
             unsafe { thread.begin_region(self.team, index, size, now) };
-            if let Some(kind) = self.combined {
-                thread.enter(kind, self.address, 0, now);
-                thread.add_iterations(self.iterations);
+            if let Some(start) = self.combined {
+                start.enter(thread, self.address, now);
             }
         }
     }
@@ -102,7 +97,7 @@ unsafe extern "C-unwind" fn execute(region: *mut c_void) {
 fn observe(
     code: (Body, *mut c_void),
     wanted: usize,
-    combined: (Option<ConstructKind>, u64),
+    combined: Option<Start>,
     address: u64,
     run: impl FnOnce(Body, *mut c_void) -> usize,
     real: Real,
@@ -121,7 +116,7 @@ fn observe(
 fn observe_start(
     code: (Body, *mut c_void),
     wanted: usize,
-    combined: (Option<ConstructKind>, u64),
+    combined: Option<Start>,
     address: u64,
     start: impl FnOnce(Body, *mut c_void) -> usize,
     real: Real,
@@ -141,7 +136,7 @@ fn observe_start(
 /// Functions that fork a region; the third argument is the wanted number of threads. The first word
 /// says whether they also join it.
 macro_rules! regions {
-    ($observe:ident: $($name:ident $text:literal ($($argument:ident),*) $combined:expr, $iterations:expr;)*) => {$(
+    ($observe:ident: $($name:ident $text:literal ($($argument:ident),*) $combined:expr;)*) => {$(
         // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name(
@@ -157,45 +152,44 @@ macro_rules! regions {
                 call_real!(real, body, argument, threads $(, $argument)*;
                     Body, *mut c_void, usize $(, call_real!(@word $argument))*)
             };
-            let combined = ($combined, $iterations);
-            $observe((body, argument), threads, combined, address, run, real)
+            $observe((body, argument), threads, $combined, address, run, real)
         }
     )*};
 }
 
 regions! { observe:
-    GOMP_parallel c"GOMP_parallel" (flags) None, 0;
-    GOMP_parallel_reductions c"GOMP_parallel_reductions" (flags) None, 0;
-    GOMP_parallel_sections c"GOMP_parallel_sections" (count, flags) Some(ConstructKind::Sections), 0;
+    GOMP_parallel c"GOMP_parallel" (flags) None;
+    GOMP_parallel_reductions c"GOMP_parallel_reductions" (flags) None;
+    GOMP_parallel_sections c"GOMP_parallel_sections" (count, flags) Some(Start::of_sections());
     GOMP_parallel_loop_static c"GOMP_parallel_loop_static"
-        (start, end, step, chunk, flags) Some(ConstructKind::Loop), iterations(start, end, step);
+        (start, end, step, chunk, flags) Some(Start::of_loop(schedule::STATIC, iterations(start, end, step)));
     GOMP_parallel_loop_dynamic c"GOMP_parallel_loop_dynamic"
-        (start, end, step, chunk, flags) Some(ConstructKind::Loop), iterations(start, end, step);
+        (start, end, step, chunk, flags) Some(Start::of_loop(schedule::DYNAMIC, iterations(start, end, step)));
     GOMP_parallel_loop_guided c"GOMP_parallel_loop_guided"
-        (start, end, step, chunk, flags) Some(ConstructKind::Loop), iterations(start, end, step);
+        (start, end, step, chunk, flags) Some(Start::of_loop(schedule::GUIDED, iterations(start, end, step)));
     GOMP_parallel_loop_nonmonotonic_dynamic c"GOMP_parallel_loop_nonmonotonic_dynamic"
-        (start, end, step, chunk, flags) Some(ConstructKind::Loop), iterations(start, end, step);
+        (start, end, step, chunk, flags) Some(Start::of_loop(schedule::DYNAMIC, iterations(start, end, step)));
     GOMP_parallel_loop_nonmonotonic_guided c"GOMP_parallel_loop_nonmonotonic_guided"
-        (start, end, step, chunk, flags) Some(ConstructKind::Loop), iterations(start, end, step);
+        (start, end, step, chunk, flags) Some(Start::of_loop(schedule::GUIDED, iterations(start, end, step)));
     GOMP_parallel_loop_runtime c"GOMP_parallel_loop_runtime"
-        (start, end, step, flags) Some(ConstructKind::Loop), iterations(start, end, step);
+        (start, end, step, flags) Some(Start::of_loop(AT_RUN_TIME, iterations(start, end, step)));
     GOMP_parallel_loop_nonmonotonic_runtime c"GOMP_parallel_loop_nonmonotonic_runtime"
-        (start, end, step, flags) Some(ConstructKind::Loop), iterations(start, end, step);
+        (start, end, step, flags) Some(Start::of_loop(AT_RUN_TIME, iterations(start, end, step)));
     GOMP_parallel_loop_maybe_nonmonotonic_runtime c"GOMP_parallel_loop_maybe_nonmonotonic_runtime"
-        (start, end, step, flags) Some(ConstructKind::Loop), iterations(start, end, step);
+        (start, end, step, flags) Some(Start::of_loop(AT_RUN_TIME, iterations(start, end, step)));
 }
 
 regions! { observe_start:
-    GOMP_parallel_start c"GOMP_parallel_start" () None, 0;
-    GOMP_parallel_sections_start c"GOMP_parallel_sections_start" (count) Some(ConstructKind::Sections), 0;
+    GOMP_parallel_start c"GOMP_parallel_start" () None;
+    GOMP_parallel_sections_start c"GOMP_parallel_sections_start" (count) Some(Start::of_sections());
     GOMP_parallel_loop_static_start c"GOMP_parallel_loop_static_start"
-        (start, end, step, chunk) Some(ConstructKind::Loop), iterations(start, end, step);
+        (start, end, step, chunk) Some(Start::of_loop(schedule::STATIC, iterations(start, end, step)));
     GOMP_parallel_loop_dynamic_start c"GOMP_parallel_loop_dynamic_start"
-        (start, end, step, chunk) Some(ConstructKind::Loop), iterations(start, end, step);
+        (start, end, step, chunk) Some(Start::of_loop(schedule::DYNAMIC, iterations(start, end, step)));
     GOMP_parallel_loop_guided_start c"GOMP_parallel_loop_guided_start"
-        (start, end, step, chunk) Some(ConstructKind::Loop), iterations(start, end, step);
+        (start, end, step, chunk) Some(Start::of_loop(schedule::GUIDED, iterations(start, end, step)));
     GOMP_parallel_loop_runtime_start c"GOMP_parallel_loop_runtime_start"
-        (start, end, step) Some(ConstructKind::Loop), iterations(start, end, step);
+        (start, end, step) Some(Start::of_loop(AT_RUN_TIME, iterations(start, end, step)));
 }
 
 // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.

@@ -1,11 +1,14 @@
 //! Loops, sections and single constructs.
 
 use unspool_openmp_record::ConstructKind;
+use unspool_openmp_record::layout::schedule;
 
 use super::watched;
 use crate::caller::return_address;
 use crate::clock;
+use crate::loop_schedule::{MONOTONIC, at_run_time};
 use crate::runtime_function::{RuntimeFunction, call_real};
+use crate::thread::Thread;
 
 /// What is not counted in iterations, or nests several loops.
 const UNKNOWN: u64 = 0;
@@ -26,9 +29,61 @@ pub(super) fn iterations(start: usize, end: usize, step: usize) -> u64 {
     }
 }
 
+/// The schedule is one that the program may choose while it runs: the runtime knows it.
+pub(super) const AT_RUN_TIME: u64 = u64::MAX;
+
+/// What the runtime is told of a loop or of sections when a thread starts them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Start {
+    kind: ConstructKind,
+    /// How many there are for all threads, or 0.
+    iterations: u64,
+    /// One of [`schedule`], or [`AT_RUN_TIME`].
+    schedule: u64,
+}
+
+impl Start {
+    pub(super) fn of_loop(schedule: u64, iterations: u64) -> Start {
+        Start {
+            kind: ConstructKind::Loop,
+            iterations,
+            schedule,
+        }
+    }
+
+    pub(super) fn of_sections() -> Start {
+        Start {
+            kind: ConstructKind::Sections,
+            iterations: UNKNOWN,
+            schedule: schedule::UNKNOWN,
+        }
+    }
+
+    /// The thread enters the construct, as code at an address asks the runtime to.
+    pub(super) fn enter(self, thread: &mut Thread, address: u64, now: u64) {
+        thread.enter(self.kind, address, 0, now);
+        if self.kind == ConstructKind::Loop {
+            let schedule = match self.schedule {
+                AT_RUN_TIME => at_run_time(address),
+                schedule => schedule,
+            };
+            thread.describe_loop(self.iterations, schedule);
+        }
+    }
+}
+
+/// A schedule as the runtime numbers those of loops that it is told as an argument: but for the first,
+/// as OpenMP does, with a flag.
+fn told(number: usize) -> u64 {
+    match number & !MONOTONIC {
+        0 => AT_RUN_TIME,
+        number => number as u64,
+    }
+}
+
 /// Functions that start a construct, in which the thread works from then on.
 macro_rules! starts {
-    ($($name:ident $text:literal ($($argument:ident),*) $kind:expr, $iterations:expr;)*) => {$(
+    ($($name:ident $text:literal ($($argument:ident),*) $start:expr;)*) => {$(
         // SAFETY: the name is libgomp's, in whose place this stands, with its arguments.
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name($($argument: usize),*) -> usize {
@@ -36,10 +91,10 @@ macro_rules! starts {
             let address = return_address!();
             let real = REAL.of(address);
             if let Some(thread) = watched(real) {
+                let start: Start = $start;
                 let now = clock::now();
                 thread.end_open_work(now);
-                thread.enter($kind, address, 0, now);
-                thread.add_iterations($iterations);
+                start.enter(thread, address, now);
             }
             call_real!(real $(, $argument)*)
         }
@@ -48,82 +103,85 @@ macro_rules! starts {
 
 starts! {
     GOMP_loop_static_start c"GOMP_loop_static_start"
-        (a, b, c, d, e, f) ConstructKind::Loop, iterations(a, b, c);
+        (a, b, c, d, e, f) Start::of_loop(schedule::STATIC, iterations(a, b, c));
     GOMP_loop_dynamic_start c"GOMP_loop_dynamic_start"
-        (a, b, c, d, e, f) ConstructKind::Loop, iterations(a, b, c);
+        (a, b, c, d, e, f) Start::of_loop(schedule::DYNAMIC, iterations(a, b, c));
     GOMP_loop_guided_start c"GOMP_loop_guided_start"
-        (a, b, c, d, e, f) ConstructKind::Loop, iterations(a, b, c);
+        (a, b, c, d, e, f) Start::of_loop(schedule::GUIDED, iterations(a, b, c));
     GOMP_loop_runtime_start c"GOMP_loop_runtime_start"
-        (a, b, c, d, e) ConstructKind::Loop, iterations(a, b, c);
+        (a, b, c, d, e) Start::of_loop(AT_RUN_TIME, iterations(a, b, c));
     GOMP_loop_nonmonotonic_dynamic_start c"GOMP_loop_nonmonotonic_dynamic_start"
-        (a, b, c, d, e, f) ConstructKind::Loop, iterations(a, b, c);
+        (a, b, c, d, e, f) Start::of_loop(schedule::DYNAMIC, iterations(a, b, c));
     GOMP_loop_nonmonotonic_guided_start c"GOMP_loop_nonmonotonic_guided_start"
-        (a, b, c, d, e, f) ConstructKind::Loop, iterations(a, b, c);
+        (a, b, c, d, e, f) Start::of_loop(schedule::GUIDED, iterations(a, b, c));
     GOMP_loop_nonmonotonic_runtime_start c"GOMP_loop_nonmonotonic_runtime_start"
-        (a, b, c, d, e) ConstructKind::Loop, iterations(a, b, c);
+        (a, b, c, d, e) Start::of_loop(AT_RUN_TIME, iterations(a, b, c));
     GOMP_loop_maybe_nonmonotonic_runtime_start c"GOMP_loop_maybe_nonmonotonic_runtime_start"
-        (a, b, c, d, e) ConstructKind::Loop, iterations(a, b, c);
+        (a, b, c, d, e) Start::of_loop(AT_RUN_TIME, iterations(a, b, c));
     GOMP_loop_ordered_static_start c"GOMP_loop_ordered_static_start"
-        (a, b, c, d, e, f) ConstructKind::Loop, iterations(a, b, c);
+        (a, b, c, d, e, f) Start::of_loop(schedule::STATIC, iterations(a, b, c));
     GOMP_loop_ordered_dynamic_start c"GOMP_loop_ordered_dynamic_start"
-        (a, b, c, d, e, f) ConstructKind::Loop, iterations(a, b, c);
+        (a, b, c, d, e, f) Start::of_loop(schedule::DYNAMIC, iterations(a, b, c));
     GOMP_loop_ordered_guided_start c"GOMP_loop_ordered_guided_start"
-        (a, b, c, d, e, f) ConstructKind::Loop, iterations(a, b, c);
+        (a, b, c, d, e, f) Start::of_loop(schedule::GUIDED, iterations(a, b, c));
     GOMP_loop_ordered_runtime_start c"GOMP_loop_ordered_runtime_start"
-        (a, b, c, d, e) ConstructKind::Loop, iterations(a, b, c);
-    GOMP_loop_start c"GOMP_loop_start" (a, b, c, d, e, f, g, h, i) ConstructKind::Loop, iterations(a, b, c);
+        (a, b, c, d, e) Start::of_loop(AT_RUN_TIME, iterations(a, b, c));
+    GOMP_loop_start c"GOMP_loop_start"
+        (a, b, c, d, e, f, g, h, i) Start::of_loop(told(d), iterations(a, b, c));
     GOMP_loop_ordered_start c"GOMP_loop_ordered_start"
-        (a, b, c, d, e, f, g, h, i) ConstructKind::Loop, iterations(a, b, c);
+        (a, b, c, d, e, f, g, h, i) Start::of_loop(told(d), iterations(a, b, c));
     GOMP_loop_doacross_static_start c"GOMP_loop_doacross_static_start"
-        (a, b, c, d, e) ConstructKind::Loop, UNKNOWN;
+        (a, b, c, d, e) Start::of_loop(schedule::STATIC, UNKNOWN);
     GOMP_loop_doacross_dynamic_start c"GOMP_loop_doacross_dynamic_start"
-        (a, b, c, d, e) ConstructKind::Loop, UNKNOWN;
+        (a, b, c, d, e) Start::of_loop(schedule::DYNAMIC, UNKNOWN);
     GOMP_loop_doacross_guided_start c"GOMP_loop_doacross_guided_start"
-        (a, b, c, d, e) ConstructKind::Loop, UNKNOWN;
+        (a, b, c, d, e) Start::of_loop(schedule::GUIDED, UNKNOWN);
     GOMP_loop_doacross_runtime_start c"GOMP_loop_doacross_runtime_start"
-        (a, b, c, d) ConstructKind::Loop, UNKNOWN;
+        (a, b, c, d) Start::of_loop(AT_RUN_TIME, UNKNOWN);
     GOMP_loop_doacross_start c"GOMP_loop_doacross_start"
-        (a, b, c, d, e, f, g, h) ConstructKind::Loop, UNKNOWN;
+        (a, b, c, d, e, f, g, h) Start::of_loop(told(c), UNKNOWN);
     GOMP_loop_ull_static_start c"GOMP_loop_ull_static_start"
-        (a, b, c, d, e, f, g) ConstructKind::Loop, iterations(b, c, d);
+        (a, b, c, d, e, f, g) Start::of_loop(schedule::STATIC, iterations(b, c, d));
     GOMP_loop_ull_dynamic_start c"GOMP_loop_ull_dynamic_start"
-        (a, b, c, d, e, f, g) ConstructKind::Loop, iterations(b, c, d);
+        (a, b, c, d, e, f, g) Start::of_loop(schedule::DYNAMIC, iterations(b, c, d));
     GOMP_loop_ull_guided_start c"GOMP_loop_ull_guided_start"
-        (a, b, c, d, e, f, g) ConstructKind::Loop, iterations(b, c, d);
+        (a, b, c, d, e, f, g) Start::of_loop(schedule::GUIDED, iterations(b, c, d));
     GOMP_loop_ull_runtime_start c"GOMP_loop_ull_runtime_start"
-        (a, b, c, d, e, f) ConstructKind::Loop, iterations(b, c, d);
+        (a, b, c, d, e, f) Start::of_loop(AT_RUN_TIME, iterations(b, c, d));
     GOMP_loop_ull_nonmonotonic_dynamic_start c"GOMP_loop_ull_nonmonotonic_dynamic_start"
-        (a, b, c, d, e, f, g) ConstructKind::Loop, iterations(b, c, d);
+        (a, b, c, d, e, f, g) Start::of_loop(schedule::DYNAMIC, iterations(b, c, d));
     GOMP_loop_ull_nonmonotonic_guided_start c"GOMP_loop_ull_nonmonotonic_guided_start"
-        (a, b, c, d, e, f, g) ConstructKind::Loop, iterations(b, c, d);
+        (a, b, c, d, e, f, g) Start::of_loop(schedule::GUIDED, iterations(b, c, d));
     GOMP_loop_ull_nonmonotonic_runtime_start c"GOMP_loop_ull_nonmonotonic_runtime_start"
-        (a, b, c, d, e, f) ConstructKind::Loop, iterations(b, c, d);
+        (a, b, c, d, e, f) Start::of_loop(AT_RUN_TIME, iterations(b, c, d));
     GOMP_loop_ull_maybe_nonmonotonic_runtime_start c"GOMP_loop_ull_maybe_nonmonotonic_runtime_start"
-        (a, b, c, d, e, f) ConstructKind::Loop, iterations(b, c, d);
+        (a, b, c, d, e, f) Start::of_loop(AT_RUN_TIME, iterations(b, c, d));
     GOMP_loop_ull_ordered_static_start c"GOMP_loop_ull_ordered_static_start"
-        (a, b, c, d, e, f, g) ConstructKind::Loop, iterations(b, c, d);
+        (a, b, c, d, e, f, g) Start::of_loop(schedule::STATIC, iterations(b, c, d));
     GOMP_loop_ull_ordered_dynamic_start c"GOMP_loop_ull_ordered_dynamic_start"
-        (a, b, c, d, e, f, g) ConstructKind::Loop, iterations(b, c, d);
+        (a, b, c, d, e, f, g) Start::of_loop(schedule::DYNAMIC, iterations(b, c, d));
     GOMP_loop_ull_ordered_guided_start c"GOMP_loop_ull_ordered_guided_start"
-        (a, b, c, d, e, f, g) ConstructKind::Loop, iterations(b, c, d);
+        (a, b, c, d, e, f, g) Start::of_loop(schedule::GUIDED, iterations(b, c, d));
     GOMP_loop_ull_ordered_runtime_start c"GOMP_loop_ull_ordered_runtime_start"
-        (a, b, c, d, e, f) ConstructKind::Loop, iterations(b, c, d);
+        (a, b, c, d, e, f) Start::of_loop(AT_RUN_TIME, iterations(b, c, d));
     GOMP_loop_ull_start c"GOMP_loop_ull_start"
-        (a, b, c, d, e, f, g, h, i, j) ConstructKind::Loop, iterations(b, c, d);
+        (a, b, c, d, e, f, g, h, i, j) Start::of_loop(told(e), iterations(b, c, d));
     GOMP_loop_ull_ordered_start c"GOMP_loop_ull_ordered_start"
-        (a, b, c, d, e, f, g, h, i, j) ConstructKind::Loop, iterations(b, c, d);
+        (a, b, c, d, e, f, g, h, i, j) Start::of_loop(told(e), iterations(b, c, d));
     GOMP_loop_ull_doacross_static_start c"GOMP_loop_ull_doacross_static_start"
-        (a, b, c, d, e) ConstructKind::Loop, UNKNOWN;
+        (a, b, c, d, e) Start::of_loop(schedule::STATIC, UNKNOWN);
     GOMP_loop_ull_doacross_dynamic_start c"GOMP_loop_ull_doacross_dynamic_start"
-        (a, b, c, d, e) ConstructKind::Loop, UNKNOWN;
+        (a, b, c, d, e) Start::of_loop(schedule::DYNAMIC, UNKNOWN);
     GOMP_loop_ull_doacross_guided_start c"GOMP_loop_ull_doacross_guided_start"
-        (a, b, c, d, e) ConstructKind::Loop, UNKNOWN;
+        (a, b, c, d, e) Start::of_loop(schedule::GUIDED, UNKNOWN);
     GOMP_loop_ull_doacross_runtime_start c"GOMP_loop_ull_doacross_runtime_start"
-        (a, b, c, d) ConstructKind::Loop, UNKNOWN;
+        (a, b, c, d) Start::of_loop(AT_RUN_TIME, UNKNOWN);
     GOMP_loop_ull_doacross_start c"GOMP_loop_ull_doacross_start"
-        (a, b, c, d, e, f, g, h) ConstructKind::Loop, UNKNOWN;
-    GOMP_sections_start c"GOMP_sections_start" (a) ConstructKind::Sections, UNKNOWN;
-    GOMP_sections2_start c"GOMP_sections2_start" (a, b, c) ConstructKind::Sections, UNKNOWN;
+        (a, b, c, d, e, f, g, h) Start::of_loop(told(c), UNKNOWN);
+    GOMP_sections_start c"GOMP_sections_start"
+        (a) Start::of_sections();
+    GOMP_sections2_start c"GOMP_sections2_start"
+        (a, b, c) Start::of_sections();
 }
 
 /// Functions that fetch the next part of a construct. Those of ordered loops are not interposed: they

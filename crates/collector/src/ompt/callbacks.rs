@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use unspool_openmp_record::ConstructKind;
-use unspool_openmp_record::layout::{self, process_block};
+use unspool_openmp_record::layout::{self, process_block, schedule};
 
 use super::runtime;
 use super::types::{Data, INITIAL_TASK, LEAGUE, endpoint, status};
@@ -112,7 +112,15 @@ pub(super) extern "C" fn work(
         && point == endpoint::BEGIN
         && let Some(thread) = thread::current()
     {
-        thread.add_iterations(count);
+        let schedule = match what {
+            // Earlier runtimes tell all loops alike, and of others than static ones it is known
+            // from what the program calls.
+            1 | 10 => schedule::STATIC,
+            11 => schedule::DYNAMIC,
+            12 => schedule::GUIDED,
+            _ => schedule::UNKNOWN,
+        };
+        thread.describe_loop(count, schedule);
     }
 }
 
@@ -150,7 +158,8 @@ fn enter_or_leave(kind: ConstructKind, point: c_int, address: *const c_void) {
         if opens {
             thread.end_open_work(now);
         }
-        thread.enter(kind, address as u64, 0, now);
+        let caller = thread.caller_or(address as u64);
+        thread.enter(kind, caller, 0, now);
     } else if point == endpoint::END {
         let kind = match kind {
             // The end of a loop within a distribute construct is told as one of the latter;

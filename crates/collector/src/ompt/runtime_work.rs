@@ -1,7 +1,11 @@
-//! Fetching iterations and creating tasks, of which OMPT does not tell how long they take: the
-//! functions that compilers call for it are stood in for.
+//! Fetching iterations and creating tasks, of which OMPT does not tell how long they take, and the
+//! schedule of loops: the functions that compilers call for it are stood in for.
+
+use unspool_openmp_record::ConstructKind;
+use unspool_openmp_record::layout::schedule;
 
 use crate::caller::return_address;
+use crate::loop_schedule::at_run_time;
 use crate::runtime_function::{RuntimeFunction, call_real};
 use crate::thread::{self, Thread};
 
@@ -12,6 +16,68 @@ fn told(address: u64) -> Option<&'static mut Thread> {
     let thread = thread::current().filter(|thread| !thread.is_outside())?;
     thread.called_from = address;
     Some(thread)
+}
+
+/// The modifiers of a schedule: monotonic and nonmonotonic.
+const MODIFIERS: u32 = 1 << 29 | 1 << 30;
+/// What the number of a schedule is greater by if the loop is ordered.
+const ORDERED: u32 = 32;
+
+/// A schedule as compilers number it for LLVM's runtime.
+fn schedule_of(number: usize, address: u64) -> u64 {
+    match number as u32 & !MODIFIERS {
+        kind @ 65.. => numbered(kind - ORDERED, address),
+        kind => numbered(kind, address),
+    }
+}
+
+fn numbered(kind: u32, address: u64) -> u64 {
+    match kind {
+        33 | 34 => schedule::STATIC,
+        35 => schedule::DYNAMIC,
+        36 => schedule::GUIDED,
+        37 => at_run_time(address),
+        38 => schedule::AUTO,
+        _ => schedule::UNKNOWN,
+    }
+}
+
+macro_rules! starts_of_loops {
+    ($($name:ident $text:literal;)*) => {$(
+        // SAFETY: the name is LLVM's, in whose place this stands, with its arguments.
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name(
+            place: usize,
+            thread_number: usize,
+            kind: usize,
+            lower: usize,
+            upper: usize,
+            stride: usize,
+            chunk: usize,
+        ) -> usize {
+            static REAL: RuntimeFunction = RuntimeFunction::new($text);
+            let address = return_address!();
+            let real = REAL.of(address);
+            let _ = told(address);
+            let result =
+                call_real!(real, place, thread_number, kind, lower, upper, stride, chunk);
+            if let Some(thread) = thread::current() {
+                thread.called_from = 0;
+                // The runtime has told of the loop meanwhile.
+                if thread.is_in(ConstructKind::Loop) {
+                    thread.describe_loop(0, schedule_of(kind, address));
+                }
+            }
+            result
+        }
+    )*};
+}
+
+starts_of_loops! {
+    __kmpc_dispatch_init_4 c"__kmpc_dispatch_init_4";
+    __kmpc_dispatch_init_4u c"__kmpc_dispatch_init_4u";
+    __kmpc_dispatch_init_8 c"__kmpc_dispatch_init_8";
+    __kmpc_dispatch_init_8u c"__kmpc_dispatch_init_8u";
 }
 
 macro_rules! fetches {

@@ -18,6 +18,7 @@ fn construct(kind: ConstructKind, own: [u64; 2], wait: [u64; 2]) -> Construct {
         location: Location::default(),
         call_path: Vec::new(),
         team: 2,
+        schedule: None,
         shares: vec![share(0), share(1)],
     }
 }

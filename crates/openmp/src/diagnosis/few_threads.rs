@@ -2,6 +2,7 @@
 
 use unspool_openmp_record::ConstructKind;
 
+use super::regions::Regions;
 use super::{Finding, seconds};
 use crate::recording::{Construct, Process};
 
@@ -79,19 +80,23 @@ pub(super) fn repeated_work(one: &Construct) -> Option<Finding> {
     is_by_all.then_some((saved, sentence))
 }
 
-/// A block that one thread executes while the others wait.
-pub(super) fn one_worker(one: &Construct) -> Option<Finding> {
+/// A block that one thread executes while the others wait: they wait for no longer than it takes.
+pub(super) fn one_worker(process: &Process, regions: &Regions, index: usize) -> Option<Finding> {
+    let one = &process.constructs[index];
     if one.kind != ConstructKind::Single {
         return None;
     }
+    let region = regions.around(index)?;
+    let others = process.constructs[region].team.saturating_sub(1).max(1);
     let spent: u64 = one.shares.iter().map(|share| share.own_ns).sum();
+    let saved = seconds(spent).min(seconds(regions.waited_ns(region)) / others as f64);
     let sentence = format!(
         "one thread executes the single block at {} for {:.3} s while others wait; \
          if their work does not depend on it, nowait lets them go on",
         one.location.short(),
         seconds(spent)
     );
-    Some((seconds(spent), sentence))
+    Some((saved, sentence))
 }
 
 /// The master block that threads wait for at a barrier in the same construct, if it is what takes

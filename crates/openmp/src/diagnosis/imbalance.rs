@@ -10,7 +10,7 @@ use super::regions::Regions;
 use super::{Finding, seconds};
 use crate::characteristics::LossClass;
 use crate::points::SynchronisationPoint;
-use crate::recording::{Process, Share};
+use crate::recording::{Process, Schedule, Share};
 
 /// What it costs a thread to fetch a piece of a loop, in nanoseconds, where the loop's own pieces do
 /// not tell: measured with LLVM's runtime and two threads that do nothing else. GNU's takes a
@@ -33,13 +33,20 @@ pub(super) fn of_work(process: &Process, regions: &Regions, index: usize) -> Opt
         return None;
     }
     let waited = seconds(regions.waited_ns(region)) / team as f64;
-    let work = Work::of(&one.shares, team, waited)?;
+    let work = Work::of(&one.shares, one.schedule, team, waited)?;
     let (saved, advice) = match (one.kind, work.iterations) {
         (ConstructKind::Loop, Some(iterations)) => work.advice(iterations),
         (kind, _) => (work.excess(), work.advice_without_count(kind)),
     };
+    let waits = regions.barrier_of(process, region).map(|barrier| {
+        format!(
+            ", for whom others wait at the barrier at {}",
+            barrier.location.short()
+        )
+    });
+    let waits = waits.unwrap_or_default();
     let sentence = format!(
-        "the {what} at {} {} imbalanced: thread {} does {:.0} % of the work of {team} threads; {advice}",
+        "the {what} at {} {} imbalanced: thread {} does {:.0} % of the work of {team} threads{waits}; {advice}",
         one.location.short(),
         if one.kind == ConstructKind::Sections {
             "are"
@@ -65,12 +72,15 @@ struct Work {
     passages: f64,
     /// The iterations of one passage.
     iterations: Option<f64>,
+    schedule: Option<Schedule>,
+    /// How many iterations the pieces have that the runtime hands out, on average, if it is asked.
+    piece: Option<f64>,
     /// How long it takes to fetch a piece.
     fetch: f64,
 }
 
 impl Work {
-    fn of(shares: &[Share], team: u64, waited: f64) -> Option<Work> {
+    fn of(shares: &[Share], schedule: Option<Schedule>, team: u64, waited: f64) -> Option<Work> {
         let most = shares.iter().max_by_key(|share| share.own_ns)?;
         let sum: f64 = shares.iter().map(|share| share.own_ns as f64).sum();
         let passages = shares.iter().map(|share| share.count).max().unwrap_or(0);
@@ -83,8 +93,11 @@ impl Work {
             0 => PIECE_NS,
             fetches => fetching as f64 / fetches as f64,
         };
+        let piece = (fetches > 0).then(|| counted.iterations as f64 / fetches as f64);
         (sum > 0.0).then(|| Work {
             fetch: fetch_ns / 1e9,
+            piece,
+            schedule,
             team,
             waited,
             thread: most.thread,
@@ -114,7 +127,7 @@ impl Work {
         match kind {
             ConstructKind::Sections => format!("more sections of a more equal size {saved}"),
             ConstructKind::Loop => {
-                format!("smaller pieces, by schedule(dynamic), {saved} ({unknown})")
+                format!("smaller pieces, as schedule(dynamic) has them, {saved} ({unknown})")
             }
             _ => format!(
                 "an even division, such as a loop with schedule(dynamic), {saved} ({unknown})"
@@ -139,19 +152,40 @@ impl Work {
             Duration(pieces.each),
             self.team
         );
-        if saved > 0.1 * self.excess() {
+        if saved <= 0.1 * self.excess() {
             let advice = format!(
-                "schedule(dynamic,{chunk}) would save about {saved:.3} s ({given}); if that is the \
-                     schedule already, iterations differ much, and the longest should come first"
+                "no other schedule is sure to save much: single iterations take too long; dividing \
+                 them may save up to {:.3} s ({given})",
+                self.excess()
             );
-            return (saved, advice);
+            return (self.excess(), advice);
         }
-        let advice = format!(
-            "no other schedule is sure to save much: single iterations take too long; dividing \
-             them would save up to {:.3} s ({given})",
-            self.excess()
-        );
-        (self.excess(), advice)
+        let is_dynamic = self.schedule == Some(Schedule::Dynamic);
+        // A power of two is as good as what lies between it and the next one.
+        let piece = self
+            .piece
+            .filter(|piece| is_dynamic && *piece < chunk * 2.0);
+        if let Some(piece) = piece {
+            let advice = format!(
+                "it is handed out in pieces of {piece:.0} as threads need them already, so that a few \
+                 iterations must take much longer than the others: starting with those, or dividing \
+                 them, may save up to {:.3} s ({given})",
+                self.excess()
+            );
+            return (self.excess(), advice);
+        }
+        let condition = match (self.schedule, self.piece) {
+            (Some(Schedule::Dynamic), Some(piece)) => {
+                format!("; the pieces have {piece:.0} now")
+            }
+            (Some(_), _) => ", unless a few iterations take most of the time".to_owned(),
+            (None, _) => "; if that is the schedule already, iterations differ much, and the \
+                          longest should come first"
+                .to_owned(),
+        };
+        let advice =
+            format!("schedule(dynamic,{chunk}) may save about {saved:.3} s ({given}){condition}");
+        (saved, advice)
     }
 }
 
@@ -209,8 +243,8 @@ impl std::fmt::Display for Duration {
 ///
 /// A thread that always comes last waits only as long as it takes to go on then. What even
 /// the thread that waits least waits beyond that is due to passages in which others were
-/// last.
-pub(super) fn that_alternates(point: &SynchronisationPoint) -> Option<Finding> {
+/// last. Only the part of the waits counts that no other sentence explains.
+pub(super) fn that_alternates(point: &SynchronisationPoint, left: f64) -> Option<Finding> {
     if !matches!(
         point.class,
         LossClass::Desynchronisation | LossClass::Barrier
@@ -219,7 +253,7 @@ pub(super) fn that_alternates(point: &SynchronisationPoint) -> Option<Finding> {
         return None;
     }
     let least = point.threads.iter().map(|(_, _, wait, _)| *wait).min()?;
-    let saved = seconds(least.saturating_sub(point.last_wait_ns));
+    let saved = seconds(least.saturating_sub(point.last_wait_ns)) * left;
     let passages: u64 = point.threads.iter().map(|(.., last)| last).sum();
     let mut last: Vec<(u64, usize)> = point
         .threads

@@ -30,7 +30,7 @@ impl Regions {
             regions.innermost.push(around);
             if let Some(region) = around {
                 let waited = &mut regions.waited_ns[region];
-                *waited = waited.saturating_add(waited_for_work_ns(one));
+                *waited = waited.saturating_add(Regions::waited_in_ns(one));
             }
         }
         regions
@@ -41,9 +41,50 @@ impl Regions {
         self.innermost[index]
     }
 
+    /// How many threads the innermost region of a construct has; one outside of regions.
+    pub(super) fn team(&self, process: &Process, index: usize) -> f64 {
+        let team = self
+            .around(index)
+            .map(|region| process.constructs[region].team);
+        team.unwrap_or(1).max(1) as f64
+    }
+
     /// How long threads waited for each other's work in a region.
     pub(super) fn waited_ns(&self, region: usize) -> u64 {
         self.waited_ns[region]
+    }
+
+    /// How long threads waited in this construct itself until others had done their work.
+    pub(super) fn waited_in_ns(one: &Construct) -> u64 {
+        let is_for_work = |class: Option<LossClass>| {
+            matches!(
+                class,
+                Some(LossClass::Desynchronisation | LossClass::Barrier | LossClass::Tasks)
+            )
+        };
+        let (own, at_end) = LossClass::of_waits(one.kind);
+        let waits = one.shares.iter().map(|share| {
+            let own = if is_for_work(own) { share.own_ns } else { 0 };
+            let at_end = if is_for_work(at_end) {
+                share.wait_ns
+            } else {
+                0
+            };
+            own.saturating_add(at_end)
+        });
+        waits.fold(0, u64::saturating_add)
+    }
+
+    /// The barrier of the source at which threads wait longest in a region, if they wait nowhere
+    /// longer.
+    pub(super) fn barrier_of<'a>(
+        &'a self,
+        process: &'a Process,
+        region: usize,
+    ) -> Option<&'a Construct> {
+        let all = self.constructs_of(process, region);
+        let longest = all.max_by_key(|one| Regions::waited_in_ns(one))?;
+        (longest.kind == ConstructKind::Barrier).then_some(longest)
     }
 
     /// The constructs whose innermost region this is.
@@ -56,25 +97,4 @@ impl Regions {
         all.filter(move |(_, around)| **around == Some(region))
             .map(|(one, _)| one)
     }
-}
-
-/// How long threads waited in this construct itself until others had done their work.
-fn waited_for_work_ns(one: &Construct) -> u64 {
-    let is_for_work = |class: Option<LossClass>| {
-        matches!(
-            class,
-            Some(LossClass::Desynchronisation | LossClass::Barrier | LossClass::Tasks)
-        )
-    };
-    let (own, at_end) = LossClass::of_waits(one.kind);
-    let waits = one.shares.iter().map(|share| {
-        let own = if is_for_work(own) { share.own_ns } else { 0 };
-        let at_end = if is_for_work(at_end) {
-            share.wait_ns
-        } else {
-            0
-        };
-        own.saturating_add(at_end)
-    });
-    waits.fold(0, u64::saturating_add)
 }

@@ -38,6 +38,7 @@ fn construct(
         } else {
             0
         },
+        schedule: None,
         shares: times.iter().enumerate().map(share).collect(),
     }
 }
@@ -98,6 +99,48 @@ fn programs_with_one_thread_are_told_so() {
     assert!(!says(&found, "region at a.c:9 for"), "{found:?}");
 }
 
+#[test]
+fn one_loss_has_one_sentence() {
+    let of_division = |own: [u64; 2]| {
+        let region = construct(ConstructKind::Parallel, None, 1, &[(0, 0), (0, 0)]);
+        let own = own.map(|own| (own, 0));
+        let divided = construct(ConstructKind::Divided, Some(0), 2, &own);
+        let barrier = construct(ConstructKind::Barrier, Some(0), 3, &[(0, 0), (200, 0)]);
+        sentences(2, vec![region, divided, barrier])
+    };
+    let (work, wait) = (
+        "the work divided among threads at a.c:2",
+        "threads wait 0.200 s in all",
+    );
+    let found = of_division([300, 100]);
+    let whole = "does 75 % of the work of 2 threads, for whom others wait at the barrier at a.c:3;";
+    assert!(says(&found, work) && says(&found, whole), "{found:?}");
+    assert!(!says(&found, wait), "{found:?}");
+    // The controls: half of the wait is for something else, or all of it.
+    let found = of_division([200, 100]);
+    assert!(says(&found, work) && says(&found, wait), "{found:?}");
+    let found = of_division([200, 200]);
+    assert!(!says(&found, work) && says(&found, wait), "{found:?}");
+}
+
+#[test]
+fn a_single_block_costs_no_more_than_others_wait() {
+    let of_single = |waited| {
+        let region = construct(ConstructKind::Parallel, None, 1, &[(0, 0), (0, 0)]);
+        let single = construct(ConstructKind::Single, Some(0), 2, &[(300, 0), (0, 0)]);
+        let end = construct(
+            ConstructKind::ImplicitBarrier,
+            Some(0),
+            2,
+            &[(0, 0), (waited, 0)],
+        );
+        sentences(2, vec![region, single, end])
+    };
+    let sentence = "one thread executes the single block at a.c:2 for 0.300 s";
+    assert!(says(&of_single(300), sentence));
+    assert!(!says(&of_single(1), sentence), "{:?}", of_single(1));
+}
+
 /// A region of two threads, in which so many tasks are waited for.
 fn tasks(count: u64, each_ns: u64) -> Vec<String> {
     let region = construct(ConstructKind::Parallel, None, 1, &[(0, 0), (0, 0)]);
@@ -121,7 +164,7 @@ fn small_tasks_are_not_to_be_smaller() {
     assert!(!says(&small, "more or smaller"), "{small:?}");
     let large = tasks(4, 50_000_000);
     assert!(
-        says(&large, "more or smaller ones may") && !says(&large, "fewer"),
+        says(&large, "dividing long tasks") && !says(&large, "fewer"),
         "{large:?}"
     );
 }

@@ -7,7 +7,7 @@
 use rustc_hash::FxHashMap;
 use unspool_openmp_record::{Construct as Collected, ConstructKind, ProcessRecord};
 
-use super::{Construct, MOST_THREADS, Process, Recording, Share, Span, ThreadTime};
+use super::{Construct, MOST_THREADS, Process, Recording, Schedule, Share, Span, ThreadTime};
 use crate::location::Location;
 use crate::sources::{self, Sources};
 
@@ -228,6 +228,7 @@ impl Builder<'_> {
             location,
             call_path,
             team: 0,
+            schedule: None,
             shares: Vec::new(),
         });
         let index = self.merged.len() - 1;
@@ -371,6 +372,7 @@ impl Builder<'_> {
         };
         let merged = &mut self.merged[index];
         merged.team = merged.team.max(one.team);
+        merged.schedule = Schedule::from_number(one.schedule).or(merged.schedule);
         let known = merged
             .shares
             .iter_mut()

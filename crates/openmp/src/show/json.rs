@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::seconds;
-use crate::characteristics::{Characteristics, LossClass, Losses};
+use crate::characteristics::{Characteristics, LossClass, Losses, Overheads};
 use crate::location::Location;
 use crate::points::SynchronisationPoint;
 use crate::recording::{Construct, Others, Process, Recording, ThreadTime};
@@ -27,6 +27,7 @@ impl Report {
             .collect();
         if let [only] = processes.as_slice() {
             for key in [
+                "concurrency",
                 "intervals",
                 "synchronisation_points",
                 "diagnosis",
@@ -43,6 +44,7 @@ impl Report {
                     .cloned()
             });
             value["intervals"] = intervals.collect();
+            value["diagnosis"] = sentences(&self.diagnosis);
         }
         value["processes"] = processes.into();
         value["others"] = recording.others.as_ref().map(others).into();
@@ -121,18 +123,18 @@ pub(super) fn losses_json(losses: &Losses) -> Value {
 
 /// ompP's four classes.
 fn overheads(losses: &Losses) -> Value {
-    let sum = |classes: &[LossClass]| seconds(classes.iter().map(|class| losses.get(*class)).sum());
+    let overheads = Overheads::of(losses);
     json!({
-        "imbalance": sum(&[LossClass::Desynchronisation]),
-        "synchronisation": sum(&[
-            LossClass::Barrier, LossClass::Critical, LossClass::Lock, LossClass::Ordered,
-            LossClass::Tasks, LossClass::Target, LossClass::Communication, LossClass::Processor,
-        ]),
-        "limited_parallelism": sum(&[LossClass::SerialPart, LossClass::Duplicated]),
-        "thread_management": sum(&[
-            LossClass::Startup, LossClass::Scheduling, LossClass::Tasking, LossClass::Reduction,
-        ]),
+        "imbalance": seconds(overheads.imbalance_ns),
+        "synchronisation": seconds(overheads.synchronisation_ns),
+        "limited_parallelism": seconds(overheads.limited_parallelism_ns),
+        "thread_management": seconds(overheads.thread_management_ns),
     })
+}
+
+fn sentences(findings: &[(f64, String)]) -> Value {
+    let sentences = findings.iter().map(|(_, sentence)| sentence.clone());
+    sentences.collect()
 }
 
 fn of_process(report: &ProcessReport, process: &Process) -> Value {
@@ -146,13 +148,13 @@ fn of_process(report: &ProcessReport, process: &Process) -> Value {
     value["thread_times"] = process.thread_times.iter().map(thread_time).collect();
     value["hierarchy"] = json!(report.hierarchy);
     value["critical_path_useful"] = seconds(report.critical_path_useful_ns).into();
+    value["concurrency"] = match &report.concurrency_ns {
+        Some(levels) => levels.iter().copied().map(seconds).collect(),
+        None => Value::Null,
+    };
     value["intervals"] = report.intervals.iter().map(interval).collect();
     value["synchronisation_points"] = report.points.iter().map(point).collect();
-    value["diagnosis"] = report
-        .diagnosis
-        .iter()
-        .map(|(_, sentence)| sentence.clone())
-        .collect();
+    value["diagnosis"] = sentences(&report.diagnosis);
     value["constructs"] = process.constructs.iter().map(construct).collect();
     value["problems"] = process.problems.clone().into();
     value
@@ -214,6 +216,7 @@ fn construct(one: &Construct) -> Value {
         "location": location(&one.location),
         "call_path": one.call_path.iter().map(location).collect::<Vec<_>>(),
         "team": one.team,
+        "schedule": one.schedule,
         "threads": one.shares.iter().map(|share| json!({
             "thread": share.thread,
             "count": share.count,

@@ -3,36 +3,41 @@
 use std::fmt::Write;
 
 use super::seconds;
-use crate::characteristics::{Characteristics, LossClass};
+use crate::characteristics::{Characteristics, LossClass, Overheads};
 use crate::hierarchy::Hierarchy;
 use crate::location::Location;
 use crate::recording::{Process, Recording};
 use crate::report::{ProcessReport, Report};
 
-/// Synchronisation points that are shown; JSON has all.
-const SHOWN_POINTS: usize = 12;
-/// Findings that are shown.
-const SHOWN_FINDINGS: usize = 8;
+/// Calls of a path that are shown; JSON has all.
+const SHOWN_CALLS: usize = 5;
 /// Characters of a thread's bar.
 const BAR_WIDTH: usize = 50;
 
 impl Report {
-    /// The report as text for a person.
+    /// The report as text for a person, with so many rows in each of its tables and lists.
     #[must_use]
-    pub fn to_text(&self, recording: &Recording) -> String {
+    pub fn to_text(&self, recording: &Recording, rows: usize) -> String {
         let mut text = String::new();
         // Writing to a string cannot fail.
-        let _ = write_report(&mut text, self, recording);
+        let _ = write_report(&mut text, self, recording, rows);
         text
     }
 }
 
-fn write_report(text: &mut String, report: &Report, recording: &Recording) -> std::fmt::Result {
+fn write_report(
+    text: &mut String,
+    report: &Report,
+    recording: &Recording,
+    rows: usize,
+) -> std::fmt::Result {
     writeln!(text, "{}", recording.command.join(" "))?;
     writeln!(text)?;
     write_characteristics(text, &report.characteristics)?;
     write_hierarchy(text, &report.hierarchy)?;
+    write_overheads(text, &report.characteristics)?;
     let several = report.processes.len() > 1;
+    write_diagnosis(text, &report.diagnosis, rows)?;
     for (one, process) in report.processes.iter().zip(&recording.processes) {
         if several {
             let rank = process
@@ -47,7 +52,7 @@ fn write_report(text: &mut String, report: &Report, recording: &Recording) -> st
             )?;
             write_characteristics(text, &one.characteristics)?;
         }
-        write_process(text, one, process)?;
+        write_process(text, one, process, rows)?;
     }
     Ok(())
 }
@@ -122,14 +127,66 @@ fn write_hierarchy(text: &mut String, one: &Hierarchy) -> std::fmt::Result {
     Ok(())
 }
 
-fn write_process(text: &mut String, one: &ProcessReport, process: &Process) -> std::fmt::Result {
+/// Lost time by ompP's classes.
+fn write_overheads(text: &mut String, one: &Characteristics) -> std::fmt::Result {
+    let overheads = Overheads::of(&one.losses());
+    let rows = [
+        ("Imbalance", overheads.imbalance_ns),
+        ("Synchronisation", overheads.synchronisation_ns),
+        ("Limited parallelism", overheads.limited_parallelism_ns),
+        ("Thread management", overheads.thread_management_ns),
+    ];
+    writeln!(text, "\nompP")?;
+    for (name, ns) in rows {
+        let part = ns as f64 * 100.0 / one.total_ns().max(1) as f64;
+        writeln!(text, "{name:<26} {:>13.6} s  {part:>5.1} %", seconds(ns))?;
+    }
+    Ok(())
+}
+
+fn write_process(
+    text: &mut String,
+    one: &ProcessReport,
+    process: &Process,
+    rows: usize,
+) -> std::fmt::Result {
+    let execution = one.characteristics.execution_ns.max(1) as f64;
+    writeln!(
+        text,
+        "\nWork on the critical path {:>14.6} s  {:>5.1} % of the execution time",
+        seconds(one.critical_path_useful_ns),
+        one.critical_path_useful_ns as f64 * 100.0 / execution
+    )?;
+    write_threads(text, one, rows)?;
+    write_concurrency(text, one)?;
+    write_diagnosis(text, &one.diagnosis, rows)?;
+    write_intervals(text, one, rows)?;
+    write_points(text, one, rows)?;
+    if process.cancelled > 0 {
+        writeln!(text, "\n{} constructs were cancelled", process.cancelled)?;
+    }
+    Ok(())
+}
+
+fn write_diagnosis(text: &mut String, findings: &[(f64, String)], rows: usize) -> std::fmt::Result {
+    if findings.is_empty() {
+        return Ok(());
+    }
+    writeln!(text, "\nDiagnosis")?;
+    for (_, sentence) in findings.iter().take(rows) {
+        writeln!(text, "  * {sentence}")?;
+    }
+    write_hidden(text, findings.len(), rows)
+}
+
+fn write_threads(text: &mut String, one: &ProcessReport, rows: usize) -> std::fmt::Result {
     writeln!(
         text,
         "\nThreads: # productive, . lost to serial parts, - other losses"
     )?;
-    for thread in &one.characteristics.threads {
-        let execution = one.characteristics.execution_ns.max(1) as f64;
-        let length = |ns: u64| (ns as f64 / execution * BAR_WIDTH as f64).round() as usize;
+    let execution = one.characteristics.execution_ns.max(1) as f64;
+    let length = |ns: u64| (ns as f64 / execution * BAR_WIDTH as f64).round() as usize;
+    for thread in one.characteristics.threads.iter().take(rows) {
         let productive = length(thread.productive_ns).min(BAR_WIDTH);
         let serial = length(thread.losses.get(LossClass::SerialPart)).min(BAR_WIDTH - productive);
         let rest = BAR_WIDTH - productive - serial;
@@ -143,17 +200,26 @@ fn write_process(text: &mut String, one: &ProcessReport, process: &Process) -> s
             thread.productive_ns as f64 * 100.0 / execution
         )?;
     }
-    if !one.diagnosis.is_empty() {
-        writeln!(text, "\nDiagnosis")?;
-        for (_, sentence) in one.diagnosis.iter().take(SHOWN_FINDINGS) {
-            writeln!(text, "  * {sentence}")?;
-        }
-        write_hidden(text, one.diagnosis.len(), SHOWN_FINDINGS)?;
-    }
-    write_intervals(text, one)?;
-    write_points(text, one)?;
-    if process.cancelled > 0 {
-        writeln!(text, "\n{} constructs were cancelled", process.cancelled)?;
+    write_hidden(text, one.characteristics.threads.len(), rows)
+}
+
+/// For how long how many threads worked at once.
+fn write_concurrency(text: &mut String, one: &ProcessReport) -> std::fmt::Result {
+    let Some(levels) = &one.concurrency_ns else {
+        return Ok(());
+    };
+    writeln!(text, "\nThreads at work at once")?;
+    let execution = one.characteristics.execution_ns.max(1) as f64;
+    for (threads, ns) in levels.iter().enumerate().filter(|(_, ns)| **ns > 0) {
+        let part = *ns as f64 / execution;
+        let length = (part * BAR_WIDTH as f64).round() as usize;
+        writeln!(
+            text,
+            "{threads:>4} |{:<BAR_WIDTH$}| {:>5.1} %  {:.6} s",
+            "#".repeat(length.min(BAR_WIDTH)),
+            part * 100.0,
+            seconds(*ns)
+        )?;
     }
     Ok(())
 }
@@ -161,11 +227,14 @@ fn write_process(text: &mut String, one: &ProcessReport, process: &Process) -> s
 fn write_hidden(text: &mut String, all: usize, shown: usize) -> std::fmt::Result {
     match all.saturating_sub(shown) {
         0 => Ok(()),
-        hidden => writeln!(text, "  and {hidden} more; --json shows all"),
+        hidden => writeln!(
+            text,
+            "  and {hidden} more; --rows {all} or --json shows all"
+        ),
     }
 }
 
-fn write_intervals(text: &mut String, one: &ProcessReport) -> std::fmt::Result {
+fn write_intervals(text: &mut String, one: &ProcessReport, rows: usize) -> std::fmt::Result {
     if one.intervals.is_empty() {
         return Ok(());
     }
@@ -174,7 +243,7 @@ fn write_intervals(text: &mut String, one: &ProcessReport) -> std::fmt::Result {
         "\n{:>12} {:>12} {:>12} {:>6} {:>9}  Interval",
         "Execution", "Productive", "Lost", "Eff.", "Count"
     )?;
-    for interval in &one.intervals {
+    for interval in one.intervals.iter().take(rows) {
         let figures = &interval.characteristics;
         writeln!(
             text,
@@ -188,10 +257,10 @@ fn write_intervals(text: &mut String, one: &ProcessReport) -> std::fmt::Result {
             interval.name
         )?;
     }
-    Ok(())
+    write_hidden(text, one.intervals.len(), rows)
 }
 
-fn write_points(text: &mut String, one: &ProcessReport) -> std::fmt::Result {
+fn write_points(text: &mut String, one: &ProcessReport, rows: usize) -> std::fmt::Result {
     if one.points.is_empty() {
         return Ok(());
     }
@@ -200,7 +269,7 @@ fn write_points(text: &mut String, one: &ProcessReport) -> std::fmt::Result {
         "\n{:>12} {:>12} {:>12} {:>10}  Synchronisation point",
         "Wait", "Average", "Longest", "Count"
     )?;
-    for point in one.points.iter().take(SHOWN_POINTS) {
+    for point in one.points.iter().take(rows) {
         // A place that is no line names its function already.
         let has_file = point.location.file.is_some();
         let function = point.location.short_function().filter(|_| has_file);
@@ -222,9 +291,10 @@ fn write_points(text: &mut String, one: &ProcessReport) -> std::fmt::Result {
                 .map(|name| format!(" in {name}"))
                 .unwrap_or_default()
         )?;
+        write_call_path(text, &point.location, &point.call_path)?;
     }
-    write_hidden(text, one.points.len(), SHOWN_POINTS)?;
-    let shown = one.points.iter().take(SHOWN_POINTS);
+    write_hidden(text, one.points.len(), rows)?;
+    let shown = one.points.iter().take(rows);
     if shown.map(|point| &point.location).any(is_address) {
         writeln!(
             text,
@@ -233,6 +303,30 @@ fn write_points(text: &mut String, one: &ProcessReport) -> std::fmt::Result {
         )?;
     }
     Ok(())
+}
+
+/// The calls that first led to a place, behind the one that is the place itself.
+fn write_call_path(text: &mut String, place: &Location, calls: &[Location]) -> std::fmt::Result {
+    let calls = match calls {
+        [first, outer @ ..] if first == place => outer,
+        calls => calls,
+    };
+    for (index, call) in calls.iter().take(SHOWN_CALLS).enumerate() {
+        let function = call.short_function().filter(|_| call.file.is_some());
+        let before = match index {
+            0 => format!("{:>51}called from ", ""),
+            _ => ", ".to_owned(),
+        };
+        write!(text, "{before}{}", call.short())?;
+        if let Some(name) = function {
+            write!(text, " in {name}")?;
+        }
+    }
+    match calls.len() {
+        0 => Ok(()),
+        all if all > SHOWN_CALLS => writeln!(text, ", \u{2026}"),
+        _ => writeln!(text),
+    }
 }
 
 /// Whether only an address is known of a place, because nothing says which line it is.

@@ -2,7 +2,7 @@
 // those that the diagnosis names.
 // planted: desynchronisation 0.72
 // productive: 0.56
-// diagnosis: does 57 % of the work of 4 threads; schedule(dynamic,1) would save about 0.1
+// diagnosis: does 57 % of the work of 4 threads; schedule(dynamic,1) may save about 0.1
 // threads: 4
 #include "planted.h"
 

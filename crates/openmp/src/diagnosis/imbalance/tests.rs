@@ -17,7 +17,7 @@ fn advice(own_ms: &[u64], passages: u64, iterations: u64) -> (f64, String) {
         .enumerate()
         .map(|(thread, own)| share(thread, *own, passages, passages * iterations))
         .collect();
-    let work = Work::of(&shares, own_ms.len() as u64, f64::INFINITY).unwrap();
+    let work = Work::of(&shares, None, own_ms.len() as u64, f64::INFINITY).unwrap();
     work.advice(work.iterations.unwrap())
 }
 
@@ -32,7 +32,7 @@ fn the_chunk_follows_from_iterations_and_their_time() {
     );
     assert_eq!(
         sentence,
-        "schedule(dynamic,64) would save about 1.497 s \
+        "schedule(dynamic,64) may save about 1.497 s \
          (from 400000 iterations of 20.000 \u{b5}s in a passage, by 4 threads); if that is the \
          schedule already, iterations differ much, and the longest should come first"
     );
@@ -65,10 +65,12 @@ fn a_schedule_does_not_help_where_iterations_are_too_few() {
 fn no_number_is_computed_from_unknown_iterations() {
     let shares = [share(0, 10, 1, 0), share(1, 20, 1, 0)];
     assert_eq!(
-        Work::of(&shares, 2, f64::INFINITY).unwrap().iterations,
+        Work::of(&shares, None, 2, f64::INFINITY)
+            .unwrap()
+            .iterations,
         None
     );
-    assert_eq!(Work::of(&[share(0, 0, 1, 5)], 2, f64::INFINITY), None);
+    assert_eq!(Work::of(&[share(0, 0, 1, 5)], None, 2, f64::INFINITY), None);
 }
 
 /// A point at which threads waited so many milliseconds and were last so often.
@@ -94,7 +96,7 @@ fn point(threads: &[(u64, u64)], last_wait_ms: u64) -> SynchronisationPoint {
 
 #[test]
 fn an_imbalance_that_alternates_is_what_even_the_busiest_thread_waits() {
-    let (saved, sentence) = that_alternates(&point(&[(520, 6), (730, 4)], 20)).unwrap();
+    let (saved, sentence) = that_alternates(&point(&[(520, 6), (730, 4)], 20), 1.0).unwrap();
     assert!((saved - 0.5).abs() < 1e-9, "{saved}");
     let who = "of 10 passages, thread 0 in 6, thread 1 in 4";
     assert!(sentence.contains(who), "{sentence}");
@@ -103,8 +105,11 @@ fn an_imbalance_that_alternates_is_what_even_the_busiest_thread_waits() {
 #[test]
 fn one_that_does_not_alternate_is_none() {
     // One thread is always last, or nearly so: what it waits is what going on takes.
-    assert_eq!(that_alternates(&point(&[(20, 10), (730, 0)], 20)), None);
-    let (saved, _) = that_alternates(&point(&[(20, 9), (730, 1)], 20)).unwrap();
+    assert_eq!(
+        that_alternates(&point(&[(20, 10), (730, 0)], 20), 1.0),
+        None
+    );
+    let (saved, _) = that_alternates(&point(&[(20, 9), (730, 1)], 20), 1.0).unwrap();
     assert_eq!(saved, 0.0);
 }
 
@@ -112,10 +117,41 @@ fn one_that_does_not_alternate_is_none() {
 fn no_more_is_saved_than_is_waited() {
     // What a loop without a barrier leaves uneven, the next one may make even again.
     let shares = [share(0, 100, 1, 32), share(1, 20, 1, 32)];
-    let uneven = Work::of(&shares, 2, f64::INFINITY).unwrap();
+    let uneven = Work::of(&shares, None, 2, f64::INFINITY).unwrap();
     assert!((uneven.excess() - 0.04).abs() < 1e-9);
-    let evened = Work::of(&shares, 2, 0.003).unwrap();
+    let evened = Work::of(&shares, None, 2, 0.003).unwrap();
     assert!((evened.excess() - 0.003).abs() < 1e-9);
     let (saved, _) = evened.advice(32.0);
     assert!(saved <= 0.003, "{saved}");
+}
+
+#[test]
+fn what_the_loop_does_already_is_no_advice() {
+    // A hundred iterations, fetched in pieces of so many; thread 0 is given the one that takes long.
+    let advice = |schedule, piece: u64| {
+        let mut shares = [share(0, 400, 1, 100), share(1, 100, 1, 100)];
+        shares[0].runtime_calls = 100 / piece;
+        let work = Work::of(&shares, schedule, 2, f64::INFINITY).unwrap();
+        work.advice(work.iterations.unwrap())
+    };
+    let (saved, sentence) = advice(Some(Schedule::Dynamic), 1);
+    assert!((saved - 0.15).abs() < 1e-9, "{saved}");
+    let already = "handed out in pieces of 1 as threads need them already";
+    assert!(sentence.contains(already), "{sentence}");
+    assert!(!sentence.contains("schedule("), "{sentence}");
+    // The controls: larger pieces, another schedule, one that is not known.
+    let (_, sentence) = advice(Some(Schedule::Dynamic), 25);
+    let now = "schedule(dynamic,1) may save about 0.146 s";
+    assert!(sentence.starts_with(now), "{sentence}");
+    assert!(sentence.ends_with("; the pieces have 25 now"), "{sentence}");
+    let (_, sentence) = advice(Some(Schedule::Static), 50);
+    assert!(
+        sentence.ends_with("unless a few iterations take most of the time"),
+        "{sentence}"
+    );
+    let (_, sentence) = advice(None, 1);
+    assert!(
+        sentence.contains("if that is the schedule already"),
+        "{sentence}"
+    );
 }

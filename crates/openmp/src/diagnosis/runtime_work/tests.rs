@@ -22,6 +22,7 @@ fn process(kind: ConstructKind, shares: impl Iterator<Item = Share>) -> Process 
         location: crate::location::Location::default(),
         call_path: Vec::new(),
         team,
+        schedule: None,
         shares,
     };
     Process {
