@@ -24,6 +24,8 @@ fn main() {
         "binary",
         "sample-slots",
         "timer-sampler",
+        "unwind",
+        "instructions",
     ];
     for watched in sources.iter().chain(&["../Cargo.lock"]) {
         println!("cargo::rerun-if-changed={}", crates.join(watched).display());

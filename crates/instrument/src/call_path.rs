@@ -65,7 +65,9 @@ fn read_code(address: u64, to: &mut [u8]) -> usize {
 
 impl Context {
     /// Through which calls the thread has come to this place: puts the address of the instruction
-    /// and then return addresses, innermost first, into `path`. Returns how many there are. It ends
+    /// and then one in each call, innermost first, into `path`: that of its last byte, one less than
+    /// the return address. Where a signal has interrupted a function, it is that of the instruction
+    /// that is executed next. So each is in the function to be named. Returns how many there are. It ends
     /// before the outermost function where `path` is too short, or where nothing tells how a
     /// function was called: a just-in-time compiler's code, for instance, that keeps no frame
     /// pointer.
@@ -88,7 +90,7 @@ impl Context {
                 unwinder.forget();
             }
             for place in path {
-                *place = registers.pc;
+                *place = registers.lookup_address();
                 count += 1;
                 let mut read = guarded::read_quickly;
                 match unwinder.step(&images, &mut registers, &mut read) {

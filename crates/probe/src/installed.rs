@@ -3,6 +3,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 
+use crate::call_path;
 use crate::image::Image;
 use crate::inside::Inside;
 use crate::loaded_image::LoadedImage;
@@ -10,12 +11,17 @@ use crate::probe::Probe;
 
 /// A probe of any type.
 pub(crate) trait Installed: Send + Sync {
+    fn asks_for_call_paths(&self) -> bool;
     fn image_load(&'static self, image: &LoadedImage);
     fn forked(&self);
     fn end(&self);
 }
 
 impl<P: Probe> Installed for P {
+    fn asks_for_call_paths(&self) -> bool {
+        P::CALL_PATHS
+    }
+
     fn image_load(&'static self, image: &LoadedImage) {
         Probe::image_load(self, &Image::new(image, self));
     }
@@ -92,6 +98,7 @@ fn end() {
 pub(crate) extern "C" fn forked() {
     note_process();
     let inside = Inside::enter();
+    call_path::forked(inside.is_none());
     if ENDING.load(Ordering::Relaxed) != 0 {
         // The thread that was ending the process is not in this one. If it is what forked, the
         // probe itself has, at its end, and there is nothing to tell here.

@@ -56,6 +56,7 @@
 //! nor for another C library than GNU's: there, tools of `unspool-tool` do.
 
 mod branches;
+mod call_path;
 mod children;
 mod code_bytes;
 mod code_memory;
@@ -64,11 +65,13 @@ pub mod environment;
 mod errno;
 mod far_branches;
 mod function;
+mod functions;
 mod image;
 mod inside;
 mod installed;
 mod loaded_image;
 mod loader;
+mod mapped;
 mod moved;
 mod near;
 mod own_stack;
@@ -79,10 +82,14 @@ mod readable;
 mod refusal;
 mod start;
 mod voice;
+mod walker;
+mod walkers;
 
+pub use call_path::call_path;
 pub use counter::Counter;
 pub use environment::arguments;
 pub use function::{Address, Original, Replacement, Signature, Value, Wrapper};
+pub use functions::Functions;
 pub use image::Image;
 pub use installed::install;
 pub use passage::{EntryPoint, ResultPlace};

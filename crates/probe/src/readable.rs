@@ -56,23 +56,30 @@ fn is_string(start: usize) -> bool {
 
 /// Reads this process's memory. Returns how many bytes could be read.
 fn read(address: usize, to: &mut [u8]) -> usize {
+    let read = copy(address as u64, to);
+    if read == 0 && crate::errno::errno() != libc::EFAULT {
+        // The system does not tell. Programs that may not ask it hardly test it.
+        // SAFETY: what `execve` takes can be read.
+        unsafe { std::ptr::copy_nonoverlapping(address as *const u8, to.as_mut_ptr(), to.len()) };
+        return to.len();
+    }
+    read
+}
+
+/// Reads this process's memory as far as the system copies it. Returns how many bytes it has copied;
+/// if none, `errno` says why. It neither allocates nor locks.
+pub(crate) fn copy(address: u64, to: &mut [u8]) -> usize {
     let own = libc::iovec {
         iov_base: to.as_mut_ptr().cast(),
         iov_len: to.len(),
     };
     let theirs = libc::iovec {
-        iov_base: address as *mut _,
+        iov_base: std::ptr::with_exposed_provenance_mut(address as usize),
         iov_len: to.len(),
     };
     // SAFETY: the system writes to `to`, and looks itself whether the other memory is there.
     let read = unsafe {
         libc::process_vm_readv(libc::getpid(), &raw const own, 1, &raw const theirs, 1, 0)
     };
-    if read < 0 && crate::errno::errno() != libc::EFAULT {
-        // The system does not tell. Programs that may not ask it hardly test it.
-        // SAFETY: what `execve` takes can be read.
-        unsafe { std::ptr::copy_nonoverlapping(address as *const u8, to.as_mut_ptr(), to.len()) };
-        return to.len();
-    }
     usize::try_from(read).unwrap_or(0)
 }

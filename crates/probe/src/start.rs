@@ -10,7 +10,7 @@ use crate::inside::{self, Inside};
 use crate::loaded_image::LoadedImage;
 use crate::loader::{self, Identity};
 use crate::passage::{EntryPoint, Hook, ResultPlace};
-use crate::{children, environment, errno, installed, own_stack, voice};
+use crate::{call_path, children, environment, errno, installed, mapped, own_stack, voice};
 
 /// Exit status of a process that ends because its probe failed, as under a tool.
 const PROBE_FAILURE: c_int = 125;
@@ -74,6 +74,15 @@ unsafe fn look(is_start: bool) {
     };
     // SAFETY: the caller's: nobody else is here.
     let (known, maps) = unsafe { (&mut *KNOWN.0.get(), loader::images()) };
+    if probe.asks_for_call_paths() {
+        // SAFETY: the caller's.
+        unsafe {
+            match is_start {
+                true => call_path::prepare(),
+                false => mapped::look(),
+            }
+        }
+    }
     let now: Vec<Identity> = maps.iter().map(|map| map.identity()).collect();
     let new = maps
         .iter()

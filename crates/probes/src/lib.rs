@@ -5,6 +5,7 @@
 //! rest: `unspool-collector-library` does so.
 
 mod function_count;
+mod malloc_callers;
 mod malloc_count;
 
 use unspool_probe::{environment, install};
@@ -12,6 +13,7 @@ use unspool_probe::{environment, install};
 fn choose() {
     match environment::name() {
         "malloc-count" => install(malloc_count::MallocCount::default()),
+        "malloc-callers" => install(malloc_callers::MallocCallers::default()),
         "function-count" => install(function_count::FunctionCount::default()),
         // Loaded by somebody else than the command: nothing is to be done.
         _ => {}

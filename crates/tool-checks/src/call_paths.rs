@@ -3,8 +3,8 @@
 //!
 //! The thread's own list has a return address and the stack pointer for each call. A function that
 //! is left in another way than by a return (`longjmp`, an exception) is one whose stack pointer is
-//! below that of a later call. What is compared are the return addresses of calls that were
-//! followed, from the innermost: the thread may have begun before.
+//! below that of a later call. What is compared are the calls that were followed, from the innermost:
+//! the thread may have begun before.
 //!
 //! With `spoilt`, one call in a thousand is not followed.
 
@@ -46,14 +46,13 @@ impl Calls {
     }
 }
 
-/// Whether return addresses that were found are those of the calls that were followed, and perhaps
-/// more behind. A handler is called by no instruction: where it returns to, and what it has
-/// interrupted, are found in addition.
+/// Whether calls that were found are those that were followed, and perhaps more behind. A handler is
+/// called by no instruction: where it returns to, and what it has interrupted, are found in addition.
 fn is_path(mut found: &[u64], followed: &[u64]) -> bool {
-    for &returns_to in followed {
+    for &call in followed {
         found = match found {
-            [first, rest @ ..] if *first == returns_to => rest,
-            [_, _, third, rest @ ..] if *third == returns_to => rest,
+            [first, rest @ ..] if *first == call => rest,
+            [_, _, third, rest @ ..] if *third == call => rest,
             // Where there was no room for more.
             _ => return found.len() < 3 && followed.len() == DEPTH - 1,
         };
@@ -84,7 +83,12 @@ impl CallPaths {
         calls.leave_below(context.register(4));
         let mut path = [0; DEPTH];
         let found = context.call_path(&mut path);
-        let followed = calls.open.iter().rev().map(|(returns_to, _)| *returns_to);
+        // A path has the calls, whose last bytes are before what they return to.
+        let followed = calls
+            .open
+            .iter()
+            .rev()
+            .map(|(returns_to, _)| *returns_to - 1);
         let expected: Vec<u64> = followed.take(DEPTH - 1).collect();
         let callers = &path[1..found.max(1)];
         self.compared.fetch_add(1, Ordering::Relaxed);

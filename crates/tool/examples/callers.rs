@@ -49,9 +49,7 @@ impl Tool for Callers {
         let mut paths: Vec<_> = paths.iter().collect();
         paths.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
         for (path, count) in paths {
-            // A return address belongs to the call before it.
-            let callers = path[1..].iter().map(|address| name_of(address - 1));
-            let callers: Vec<String> = callers.collect();
+            let callers: Vec<String> = path[1..].iter().map(|address| name_of(*address)).collect();
             say(&format!("{count} times from {}", callers.join(", ")));
         }
     }

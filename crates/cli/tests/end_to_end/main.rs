@@ -10,6 +10,7 @@ mod bad_input;
 mod book;
 mod broken_pipe;
 mod cache_control;
+mod call_paths;
 mod close_clocks;
 mod code_cache;
 mod comparison;
@@ -93,6 +94,7 @@ fn main() {
     trials.extend(named_functions::trials());
     trials.extend(new_tool::trials());
     trials.extend(book::trials());
+    trials.extend(call_paths::trials());
     trials.extend(broken_pipe::trials());
     trials.extend(routines::trials());
     trials.extend(trace_files::trials());

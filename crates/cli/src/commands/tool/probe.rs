@@ -26,6 +26,10 @@ use crate::users_cache;
 pub(super) const ALL: &[(&str, &str)] = &[
     ("malloc-count", "How much it allocates by malloc"),
     (
+        "malloc-callers",
+        "Through which calls it allocates by malloc (its argument: how many of them to tell)",
+    ),
+    (
         "function-count",
         "How often the functions are called that its arguments name",
     ),
