@@ -5,28 +5,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::access::{Access, AccessFlags, AccessKind};
+use crate::access::Access;
 use crate::paths::AccessingCode;
-use crate::superblock::{AddressSource, Extent, Slot};
-
-/// An access that code makes in each of its executions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PlainAccess {
-    /// Address of the instruction.
-    pub pc: u64,
-    /// First byte accessed, without the recorded word.
-    offset: u64,
-    /// Bytes accessed.
-    pub size: u32,
-    /// Which of the code's accessing instructions it belongs to, from 0.
-    instruction: u16,
-    /// The recorded word in the address, if there is one.
-    slot: Option<Slot>,
-    /// Read or write.
-    pub kind: AccessKind,
-    /// Further facts. It is never atomic.
-    pub flags: AccessFlags,
-}
+use crate::plain_access::PlainAccess;
 
 /// One execution of a piece of code, all of whose accesses are plain.
 #[derive(Debug, Clone, Copy)]
@@ -72,56 +53,6 @@ struct Kept {
 const PLACES: usize = 256;
 /// Codes that are kept, though none of their executions may be.
 const CODES_KEPT: usize = 1024;
-
-impl PlainAccess {
-    /// All accesses of a piece of code, as far as they are plain.
-    pub(crate) fn of(code: &AccessingCode) -> Box<[PlainAccess]> {
-        let mut accesses = Vec::new();
-        for (number, instruction) in code.instructions().iter().enumerate() {
-            if code.plain_words(number + 1).is_none() {
-                break;
-            }
-            let first = accesses.len();
-            for operand in code.operands(instruction) {
-                let (slot, offset) = match operand.address {
-                    AddressSource::Absolute(address) => (None, address),
-                    AddressSource::Word { slot, add } => (Some(slot), add as u64),
-                };
-                debug_assert_eq!(operand.extent, Extent::Plain);
-                let mut flags = AccessFlags::default();
-                if accesses.len() == first {
-                    flags = flags.with(AccessFlags::FIRST);
-                }
-                if instruction.non_temporal {
-                    flags = flags.with(AccessFlags::NON_TEMPORAL);
-                }
-                accesses.push(PlainAccess {
-                    pc: instruction.pc,
-                    offset,
-                    size: operand.size,
-                    instruction: number as u16,
-                    slot,
-                    kind: operand.kind,
-                    flags,
-                });
-            }
-            if instruction.calls_or_returns
-                && let Some(last) = accesses[first..].last_mut()
-            {
-                last.flags = last.flags.with(AccessFlags::RETURN_ADDRESS);
-            }
-        }
-        accesses.into()
-    }
-
-    /// The first byte accessed in an execution with these words, which must be its code's.
-    #[inline]
-    #[must_use]
-    pub fn address(&self, words: &[u64]) -> u64 {
-        let word = self.slot.map_or(0, |slot| words[usize::from(slot)]);
-        word.wrapping_add(self.offset)
-    }
-}
 
 impl<'a> Execution<'a> {
     /// The number of its code, which no other code of this process has.

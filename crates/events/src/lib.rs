@@ -70,6 +70,7 @@ mod merge;
 mod modules;
 mod operand;
 mod paths;
+mod plain_access;
 mod problem;
 pub mod raw;
 mod record_sink;
@@ -91,7 +92,7 @@ pub use event::{
     MemoryEffect, ProcessEvent, Span, SyncOperation, Synchronisation, SystemCall, ThreadEvent,
     call_order,
 };
-pub use executions::{Execution, Executions, PlainAccess};
+pub use executions::{Execution, Executions};
 pub use file::{
     Merged, Outline, StreamInfo, Summary, ThreadEncoder, ThreadInfo, ThreadReader, Trace,
     TraceWriter, WriteBytes,
@@ -99,6 +100,7 @@ pub use file::{
 pub use id::{FunctionId, ModuleId, PathId};
 pub use live::{Conclusion, LiveAnalysis, Seen};
 pub use modules::{Measurement, Module, TracedFunction};
+pub use plain_access::PlainAccess;
 pub use problem::{Problem, ReadError, WriteError};
 pub use record_sink::{RecordSink, ThreadRecords, Verdict};
 pub use sink::Sink;

@@ -5,8 +5,9 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::executions::PlainAccess;
+use crate::access::AccessFlags;
 use crate::id::PathId;
+use crate::plain_access::PlainAccess;
 use crate::raw::PATH_IDS;
 use crate::superblock::{
     AccessingInstruction, AddressSource, CacheControl, Extent, Operand, Slot, Superblock,
@@ -306,8 +307,48 @@ impl AccessingCode {
     /// [`AccessingCode::plain_words`].
     #[inline]
     pub(crate) fn plain_accesses(&self, instructions: usize) -> &[PlainAccess] {
-        let plain = self.plain.get_or_init(|| PlainAccess::of(self));
+        let plain = self.plain.get_or_init(|| self.all_plain_accesses());
         &plain[..self.sums[instructions].accesses as usize]
+    }
+
+    /// All accesses, as far as they are plain.
+    fn all_plain_accesses(&self) -> Box<[PlainAccess]> {
+        let mut accesses = Vec::new();
+        for (number, instruction) in self.instructions().iter().enumerate() {
+            if self.plain_words(number + 1).is_none() {
+                break;
+            }
+            let first = accesses.len();
+            for operand in self.operands(instruction) {
+                let (slot, offset) = match operand.address {
+                    AddressSource::Absolute(address) => (None, address),
+                    AddressSource::Word { slot, add } => (Some(slot), add as u64),
+                };
+                debug_assert_eq!(operand.extent, Extent::Plain);
+                let mut flags = AccessFlags::default();
+                if accesses.len() == first {
+                    flags = flags.with(AccessFlags::FIRST);
+                }
+                if instruction.non_temporal {
+                    flags = flags.with(AccessFlags::NON_TEMPORAL);
+                }
+                accesses.push(PlainAccess {
+                    pc: instruction.pc,
+                    offset,
+                    size: operand.size,
+                    instruction: number as u16,
+                    slot,
+                    kind: operand.kind,
+                    flags,
+                });
+            }
+            if instruction.calls_or_returns
+                && let Some(last) = accesses[first..].last_mut()
+            {
+                last.flags = last.flags.with(AccessFlags::RETURN_ADDRESS);
+            }
+        }
+        accesses.into()
     }
 
     /// How many of the first `instructions` instructions access memory, and how many events
