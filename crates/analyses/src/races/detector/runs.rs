@@ -6,8 +6,8 @@
 //! the same cell the one that is ahead comes there first. Where the order could not be kept so (the
 //! two advance differently, and meet), or where something is not simple, all executions are looked at
 //! one by one. That an access has been taken note of ahead of its time changes nothing then: it is
-//! taken note of again, by the same thread in the same epoch or a later one, and nobody else comes
-//! between. So that it finds itself there, no two that are looked at so share some of their bytes
+//! taken note of again, by the same thread, which knows no more than before, and nobody else comes
+//! between: where it comes to a word that threads synchronise by, nothing is looked at so. So that it finds itself there, no two that are looked at so share some of their bytes
 //! alone.
 
 use smallvec::SmallVec;
@@ -93,6 +93,13 @@ impl Detector {
         }
         lanes.sort_by_key(Lane::order);
         if !lanes.iter().all(|lane| lane.ends_in_memory(count)) || meet_unevenly(&lanes, count) {
+            return false;
+        }
+        // Behind a word the thread may know more: what it does then hides more.
+        if lanes
+            .iter()
+            .any(|it| it.comes_to_words(count, &mut self.shadow))
+        {
             return false;
         }
         let epoch = thread.epoch();
@@ -193,6 +200,27 @@ impl Lane {
         usize::try_from(way / bytes).map_or(count, |executions| executions.min(count))
     }
 
+    /// Whether threads synchronise by one of the cells that it comes to, or by one between them.
+    fn comes_to_words(&self, count: usize, shadow: &mut Shadow) -> bool {
+        let (first, last) = self.ends(count);
+        let (first, last) = (first & !7, last & !7);
+        let apart = match self.advance {
+            Advance::Cells(advance) if advance != 0 => advance.unsigned_abs(),
+            _ => 8,
+        };
+        let (mut at, mut left) = (first, (last - first) / apart + 1);
+        while left != 0 {
+            let here = ((PAGE - 1 - at % PAGE) / apart + 1).min(left);
+            let (page, _) = shadow.page(at);
+            if page.has_synchronising_among(at, apart * (here - 1) + 8) {
+                return true;
+            }
+            at += apart * here;
+            left -= here;
+        }
+        false
+    }
+
     /// Takes note of it in so many executions. Returns false where something is not simple.
     fn look(&self, count: usize, epoch: Epoch, clock: &VectorClock, shadow: &mut Shadow) -> bool {
         let record = |bytes| Record::new(epoch, bytes, self.is_write, self.site);
@@ -263,9 +291,6 @@ fn look_at_cells(
     while left != 0 {
         let (page, splits) = shadow.page(at);
         let here = ((PAGE - 1 - at % PAGE) / apart + 1).min(left);
-        if page.has_synchronising_among(at, apart * (here - 1) + 8) {
-            return false;
-        }
         let cells = page.cells[Page::cell(at)..].iter_mut();
         for cell in cells.step_by((apart / 8) as usize).take(here as usize) {
             let is_simple = cell.stands_for(new) || cell.access_simply(new, clock);
@@ -291,11 +316,7 @@ fn look_at_elements(
 ) -> bool {
     for at in (0..count as u64).map(|number| first + 8 * number) {
         let (page, splits) = shadow.page(at);
-        let is_synchronising = page.is_synchronising(at);
         let cell: &mut Cell = &mut page.cells[Page::cell(at)];
-        if is_synchronising {
-            return false;
-        }
         // All elements together are as one where nothing tells them apart.
         if cell.stands_for(new) || (cell.is_whole() && cell.access_simply(new, clock)) {
             continue;
