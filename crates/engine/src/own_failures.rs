@@ -1,6 +1,8 @@
 //! The engine's own failures: they are never passed off as the program's, and end the process
 //! with a status of their own ([`ENGINE_FAILURE`]).
 
+mod overdue;
+
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
@@ -10,6 +12,7 @@ use unspool_code_cache::gates::CallSlots;
 use unspool_code_cache::slots::{SlotsPart, slots};
 use unspool_kernel::diagnostics::{ENGINE_FAILURE, say};
 
+pub(crate) use self::overdue::{does_not_return, end_behind_allocation, keeps_from_program};
 use crate::process::Process;
 use crate::thread::Thread;
 
@@ -191,7 +194,8 @@ unsafe impl GlobalAlloc for Allocator {
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         // SAFETY: as above.
-        unsafe { System.dealloc(memory, layout) }
+        unsafe { System.dealloc(memory, layout) };
+        overdue::look();
     }
 }
 
@@ -201,6 +205,7 @@ fn had(memory: *mut u8, size: usize) -> *mut u8 {
     {
         end_without_memory(process, size);
     }
+    overdue::look();
     memory
 }
 

@@ -1,10 +1,13 @@
-//! Tools that do what a tool must not do: panic, wait for ever, or want all the memory there is.
+//! Tools that do what a tool must not do: panic, wait or run for ever, or want all the memory there is.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use unspool_tool::{
     AccessKind, Address, Batch, Buffer, Flags, Instruction, InstructionPointer, MemoryOperand,
-    Shape, Superblock, Tool, branch_taken, iced_x86::Mnemonic, memory_value, say, spawn,
+    Shape, Superblock, SystemCall, Tool, branch_taken, iced_x86::Mnemonic, memory_value, say,
+    spawn,
 };
 
 use crate::asked;
@@ -49,6 +52,25 @@ impl Misbehave {
     }
 }
 
+static IS_LATE: AtomicBool = AtomicBool::new(false);
+
+/// What is waited for before a signal is sent.
+fn announce() {
+    say("tool: this takes long");
+}
+
+fn run_for_ever() {
+    announce();
+    run_until(Instant::now() + Duration::from_secs(1 << 30));
+}
+
+/// Uses the processor until then.
+fn run_until(then: Instant) {
+    while Instant::now() < then {
+        std::hint::spin_loop();
+    }
+}
+
 type Entry = (u64, u64, u64, u64, u64, u64);
 
 impl Misbehave {
@@ -81,6 +103,19 @@ impl Misbehave {
         if let Some(buffer) = self.consumed {
             let _held = asked("append-with-lock").then(|| FORKS_WAIT.lock());
             buffer.append(&mut (), 4);
+        }
+        if asked("loop-in-call") {
+            run_for_ever();
+        }
+        if asked("loop-with-memory") {
+            announce();
+            loop {
+                std::hint::black_box(vec![0_u8; 100]);
+            }
+        }
+        if asked("slow-in-call") && !IS_LATE.swap(true, Ordering::Relaxed) {
+            announce();
+            run_until(Instant::now() + Duration::from_secs(3));
         }
         if asked("panic-in-call") {
             panic!("this analysis is wrong");
@@ -125,6 +160,9 @@ impl Tool for Misbehave {
     fn instrument(&self, superblock: &Superblock<Self>) {
         if asked("append-in-instrument") {
             self.append(2);
+        }
+        if asked("loop-in-instrument") {
+            run_for_ever();
         }
         if asked("panic-in-instrument") {
             panic!("this instrumentation is wrong");
@@ -186,6 +224,14 @@ impl Tool for Misbehave {
         }
     }
 
+    fn system_call_exit(&self, (): &mut (), call: &SystemCall, _: &mut i64) {
+        const WRITE: u64 = 1;
+        let writes = call.number == WRITE && call.arguments[0] == 1;
+        if asked("loop-behind-output") && writes {
+            run_for_ever();
+        }
+    }
+
     fn out_of_memory(&self, bytes: usize) {
         say(&format!("tool: no memory for {bytes} bytes"));
     }
@@ -194,6 +240,10 @@ impl Tool for Misbehave {
         if asked("block-at-end") {
             let _first = LOCK.lock();
             let _second = LOCK.lock();
+        }
+        if asked("slow-end") {
+            announce();
+            run_until(Instant::now() + Duration::from_secs(13));
         }
         say("tool: the end");
     }

@@ -12,6 +12,8 @@ mod changed;
 mod consumed;
 #[path = "checks/each_access.rs"]
 mod each_access;
+#[path = "checks/endless.rs"]
+mod endless;
 #[path = "checks/inlining.rs"]
 mod inlining;
 #[path = "checks/memory_values.rs"]

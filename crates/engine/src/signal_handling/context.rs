@@ -1,6 +1,6 @@
 //! The interrupted state, as the kernel passes it to a handler.
 
-use crate::signals::{SYNCHRONOUS, TRAP_FLAG};
+use crate::signals::{SYNCHRONOUS, TRAP_FLAG, bit};
 
 /// The interrupted state, as the kernel passes it.
 pub(super) struct Context<'a> {
@@ -63,5 +63,10 @@ impl Context<'_> {
     /// No further asynchronous signal until the program has had this one.
     pub(super) fn hold_signals(&mut self) {
         *self.mask = !SYNCHRONOUS;
+    }
+
+    /// Of those that are held, one comes all the same.
+    pub(super) fn let_through(&mut self, signal: i32) {
+        *self.mask &= !bit(signal);
     }
 }

@@ -19,9 +19,10 @@ use super::single_steps::{is_step, leave_or_step, trapped};
 use super::updated_operand;
 use crate::client::ClientFault;
 use crate::code_pages::{self, Write};
+use crate::own_failures;
 use crate::process::Process;
 use crate::signals::held::Held;
-use crate::signals::{STOP, SYNCHRONOUS, bit, code, passed_on};
+use crate::signals::{STOP, SYNCHRONOUS, bit, code, overtime, passed_on};
 use crate::thread::{PendingSignal, Refused, Thread};
 
 const SEGV_MAPERR: u64 = 1;
@@ -87,6 +88,8 @@ unsafe extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *m
             if let Some(process) = Process::try_get() {
                 process.clients.each(|client| client.tell_place());
             }
+        } else if overtime::is_over(signal, &info) {
+            // The thread ends, and its signals go to others.
         } else if signal != STOP || !crate::requests::is_stop_request(&info) {
             pass_on(signal, &info, &mut context);
         }
@@ -97,6 +100,8 @@ unsafe extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *m
         let process = unsafe { (&raw const (*thread).process).read() };
         if signal == STOP && crate::requests::is_place_request(&info) {
             process.clients.each(|client| client.tell_place());
+        } else if overtime::is_over(signal, &info) {
+            time_is_over(process, held, &context);
         } else if bit(signal) & SYNCHRONOUS != 0 && raised_by_kernel {
             synchronous(process, held, signal, &info, &mut context);
         } else if crate::requests::is_request(signal, &info) {
@@ -128,7 +133,7 @@ fn engine_fault_unless_recoverable(signal: i32, info: &[u64; 16], context: &mut 
         context.set_pc(pc);
     } else if !reads_time(signal, context) && bit(signal) & SYNCHRONOUS != 0 && code(info) > 0 {
         let stack = context.general(RSP);
-        crate::own_failures::fault(signal, context.pc(), stack, info[2]);
+        own_failures::fault(signal, context.pc(), stack, info[2]);
     }
 }
 
@@ -218,7 +223,7 @@ fn synchronous(
     }
     let misaligned =
         signal == libc::SIGBUS && context.registers[libc::REG_TRAPNO as usize] == ALIGNMENT_CHECK;
-    if misaligned && crate::own_failures::is_tools(pc, context.general(RSP)) {
+    if misaligned && own_failures::is_tools(pc, context.general(RSP)) {
         // The program has set its alignment-check flag, for which a tool's function is not made.
         held.misaligned.store(true, Ordering::Relaxed);
         context.registers[libc::REG_EFL as usize] &= !ALIGNMENT_FLAG;
@@ -276,9 +281,9 @@ fn synchronous(
         context.set_pc(behind.get());
         return;
     }
-    if crate::own_failures::is_tools(pc, context.general(RSP)) {
+    if own_failures::is_tools(pc, context.general(RSP)) {
         if !reads_time(signal, context) {
-            crate::own_failures::fault(signal, pc, context.general(RSP), info[2]);
+            own_failures::fault(signal, pc, context.general(RSP), info[2]);
         }
         return;
     }
@@ -318,7 +323,7 @@ fn program_fault(thread: &mut Thread, signal: i32, info: &[u64; 16], context: &m
     let at = here.map(|at| if after_trap { at.before() } else { at });
     let Some((at, position)) = at.and_then(|at| Some((at, code.cache.position(at)?))) else {
         drop(code);
-        crate::own_failures::fault(signal, pc, context.general(RSP), info[2]);
+        own_failures::fault(signal, pc, context.general(RSP), info[2]);
         return;
     };
     save_program(thread, &code.cache, at, position, context);
@@ -379,8 +384,35 @@ fn asynchronous(
     if !unsafe { held.push(pending) } {
         // It is blocked now, and comes again when the thread has looked at the others.
         crate::signals::send_to_itself(signal, info);
+    } else if own_failures::is_tools(context.pc(), context.general(RSP))
+        && held.overtime.begin(signal)
+    {
+        // Which says that the time is over.
+        context.let_through(STOP);
     }
     take_out(process, context);
+}
+
+/// A signal has waited for long. If the thread is still in a function of a tool, it has not left
+/// that: the signal would have gone to the program.
+fn time_is_over(process: &Process, held: &Held, context: &Context) {
+    let Some(signal) = held.overtime.signal() else {
+        return;
+    };
+    let (pc, stack) = (context.pc(), context.general(RSP));
+    if held.is_empty() || !own_failures::is_tools(pc, stack) {
+        return held.overtime.end();
+    }
+    match process.actions.is_default(signal) {
+        // It is being changed: the timer comes again.
+        None => {}
+        Some(false) => {
+            held.overtime.end();
+            own_failures::keeps_from_program(signal, pc);
+        }
+        Some(true) if held.overtime.runs_out() => own_failures::does_not_return(signal, pc),
+        Some(true) => own_failures::end_behind_allocation(signal),
+    }
 }
 
 /// The thread is to look at what has come, as soon as it is out of the cache.

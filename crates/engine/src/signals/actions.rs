@@ -90,6 +90,13 @@ impl Actions {
         self.lock()[signal as usize]
     }
 
+    /// Whether the action of a signal is the default one; `None` if it is being changed. For signal
+    /// handlers.
+    pub(crate) fn is_default(&self, signal: i32) -> Option<bool> {
+        let table = self.table.try_lock()?;
+        Some(table[signal as usize].handler == DEFAULT)
+    }
+
     /// Sets the disposition of a signal. Returns the old one.
     pub(crate) fn set(&self, signal: i32, action: Action) -> Action {
         // The kernel learns of it under the lock, so that both know the same of two threads that

@@ -13,6 +13,7 @@ use unspool_kernel::race_windows;
 use super::PendingSignal;
 use super::delivery::FIRST_REAL_TIME;
 use super::directed::Mailbox;
+use super::overtime::Overtime;
 use super::{bit, code};
 
 /// As much as can come before the thread looks: one signal that can be blocked, which then is,
@@ -64,6 +65,8 @@ pub(crate) struct Held {
     /// Whether the step that is being made is one of a tool's code, with an access that the
     /// program's alignment-check flag does not allow.
     pub(crate) misaligned: AtomicBool,
+    /// How long the first of them waits for a function of a tool.
+    pub(crate) overtime: Overtime,
 }
 
 // SAFETY: only the thread that it belongs to and its handlers use the places; the rest is atomic.
@@ -84,6 +87,7 @@ impl Held {
             directed: AtomicU64::new(0),
             mailbox: Mailbox::default(),
             misaligned: AtomicBool::new(false),
+            overtime: Overtime::default(),
         }
     }
 
@@ -136,6 +140,7 @@ impl Held {
         if self.is_empty() {
             return None;
         }
+        self.overtime.end();
         let place = self.went.load(Ordering::Relaxed);
         race_windows::widen();
         // SAFETY: the handler that has filled the place is over, and none reserves it before the
