@@ -211,14 +211,14 @@ static void faulted(int signal, siginfo_t *info, void *context)
 static void faults(void)
 {
     const uint64_t none = 0x8000000000000000;
-    missing = mmap((void *)0x5a5a0000000, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-    unsigned char *edge = mmap((void *)0x5a5b0000000, 2 * PAGE, PROT_READ | PROT_WRITE,
+    missing = mmap((void *)0x2a5a0000, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    unsigned char *edge = mmap((void *)0x2a5b0000, 2 * PAGE, PROT_READ | PROT_WRITE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     munmap(edge + PAGE, PAGE);
     int file = memfd_create("short", 0);
-    unsigned char *behind = mmap((void *)0x5a5c0000000, PAGE, PROT_READ | PROT_WRITE,
+    unsigned char *behind = mmap((void *)0x2a5c0000, PAGE, PROT_READ | PROT_WRITE,
                                  MAP_SHARED | MAP_FIXED, file, 0);
-    unsigned char *constant = mmap((void *)0x5a5d0000000, PAGE, PROT_READ,
+    unsigned char *constant = mmap((void *)0x2a5d0000, PAGE, PROT_READ,
                                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
     stack_t alternative = {.ss_sp = stack, .ss_size = sizeof stack};
     sigaltstack(&alternative, 0);
