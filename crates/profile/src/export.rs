@@ -2,9 +2,9 @@
 //!
 //! | function | format | read by |
 //! |---|---|---|
-//! | [`pprof`] | `profile.proto`, compressed | `go tool pprof`, Grafana, Google Cloud |
-//! | [`firefox`] | processed profile, JSON | profiler.firefox.com |
-//! | [`speedscope`] | `file-format-schema.json` | speedscope.app |
+//! | [`pprof()`] | `profile.proto`, compressed | `go tool pprof`, Grafana, Google Cloud |
+//! | [`firefox()`] | processed profile, JSON | profiler.firefox.com |
+//! | [`speedscope()`] | `file-format-schema.json` | speedscope.app |
 
 mod firefox;
 mod named_paths;
