@@ -6,7 +6,7 @@
 //! and what the superblock has stored so far has been moved to the start.
 //!
 //! The tool gets the entries by a function that the thread calls, or the memory itself by a thread of
-//! its own ([`consumer`](super::consumer)): the thread then goes on in other memory.
+//! its own ([`consumer`]): the thread then goes on in other memory.
 //!
 //! The position of the first buffer is in a register wherever translated code runs, and in a
 //! slot where the thread is outside; those of the others are always in their slots.

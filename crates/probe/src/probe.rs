@@ -7,7 +7,7 @@ use crate::image::Image;
 /// Threads of the program call its functions at the same time, so that what it keeps is shared
 /// between threads ([`Counter`](crate::Counter), atomic numbers, locks).
 pub trait Probe: Sized + Send + Sync + 'static {
-    /// Whether it asks for call paths ([`call_path`](crate::call_path)). What is known of the frames
+    /// Whether it asks for call paths ([`call_path`](crate::call_path())). What is known of the frames
     /// of an image is then read when it is loaded.
     const CALL_PATHS: bool = false;
 

@@ -98,7 +98,7 @@ impl Trigger {
     /// A thread of the tool's own keeps it ([`spawn`](crate::spawn)), and turns the switches of all
     /// threads, which follow where they enter a superblock next; one that sleeps, when it goes on. No
     /// thread of the program has brought it about, so none is told
-    /// ([`Controlled::region_begins`](super::Controlled::region_begins)). It costs nothing while it
+    /// ([`Controlled::region_begins`]). It costs nothing while it
     /// passes.
     #[must_use]
     pub fn time(duration: Duration) -> Trigger {
