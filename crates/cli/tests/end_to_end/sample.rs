@@ -44,8 +44,8 @@ fn row(name: &str) -> Option<(&str, &str)> {
     match parts[..] {
         // How a source is built.
         ["races", source, twin @ ("free" | "racy"), ..] => Some((source, twin)),
-        // What looks at a guest, by way of the same translation.
-        ["guest", "probe" | "run" | "trace", ..] => None,
+        // What looks at a guest besides: tools, by way of the same translation, and probes.
+        ["guest", "run" | "trace", ..] => None,
         ["guest", _tool, guest] => Some(("guest", guest)),
         _ => None,
     }
