@@ -63,7 +63,8 @@ pub(crate) fn forked(may_walk: bool) {
 /// impl Depths {
 ///     fn malloc(&self, original: &mut Original<Malloc>, size: usize) -> Address {
 ///         let mut path = [0; 32];
-///         let callers = &path[..call_path(&mut path)];
+///         let depth = call_path(&mut path);
+///         let callers = &path[..depth];
 ///         original.call(size)
 ///     }
 /// }

@@ -20,9 +20,11 @@ struct Ended {
 }
 
 impl Run {
-    /// A program under the tool that misbehaves so, when it does.
+    /// A program under the tool that misbehaves so, when it does. No signal is ignored, as a shell
+    /// has it of what it starts in the background.
     fn start(way: &str, program: &[&str]) -> Run {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_tool-checks"))
+        let mut child = Command::new("/usr/bin/env")
+            .args(["--default-signal", env!("CARGO_BIN_EXE_tool-checks")])
             .args(["misbehave", way, "--"])
             .args(program)
             .stdin(Stdio::null())
