@@ -8,8 +8,9 @@ use std::ffi::c_void;
 use unspool_openmp_record::layout::{runtime, schedule};
 
 use super::watched;
-use super::worksharing::{AT_RUN_TIME, Start, iterations};
+use super::worksharing::{Start, iterations};
 use crate::caller::return_address;
+use crate::loop_schedule::AT_RUN_TIME;
 use crate::runtime_function::{Real, RuntimeFunction, call_real};
 use crate::team::{RegionCode, Team};
 use crate::thread::{self, Thread};

@@ -6,7 +6,7 @@ use unspool_openmp_record::layout::schedule;
 use super::watched;
 use crate::caller::return_address;
 use crate::clock;
-use crate::loop_schedule::{MONOTONIC, at_run_time};
+use crate::loop_schedule::{self, AT_RUN_TIME, of_gomp};
 use crate::runtime_function::{RuntimeFunction, call_real};
 use crate::thread::Thread;
 
@@ -28,9 +28,6 @@ pub(super) fn iterations(start: usize, end: usize, step: usize) -> u64 {
         step => distance.div_ceil(step) as u64,
     }
 }
-
-/// The schedule is one that the program may choose while it runs: the runtime knows it.
-pub(super) const AT_RUN_TIME: u64 = u64::MAX;
 
 /// What the runtime is told of a loop or of sections when a thread starts them.
 #[derive(Debug, Clone, Copy)]
@@ -63,21 +60,9 @@ impl Start {
     pub(super) fn enter(self, thread: &mut Thread, address: u64, now: u64) {
         thread.enter(self.kind, address, 0, now);
         if self.kind == ConstructKind::Loop {
-            let schedule = match self.schedule {
-                AT_RUN_TIME => at_run_time(address),
-                schedule => schedule,
-            };
+            let schedule = loop_schedule::resolved(self.schedule, address);
             thread.describe_loop(self.iterations, schedule);
         }
-    }
-}
-
-/// A schedule as the runtime numbers those of loops that it is told as an argument: but for the first,
-/// as OpenMP does, with a flag.
-fn told(number: usize) -> u64 {
-    match number & !MONOTONIC {
-        0 => AT_RUN_TIME,
-        number => number as u64,
     }
 }
 
@@ -127,9 +112,9 @@ starts! {
     GOMP_loop_ordered_runtime_start c"GOMP_loop_ordered_runtime_start"
         (a, b, c, d, e) Start::of_loop(AT_RUN_TIME, iterations(a, b, c));
     GOMP_loop_start c"GOMP_loop_start"
-        (a, b, c, d, e, f, g, h, i) Start::of_loop(told(d), iterations(a, b, c));
+        (a, b, c, d, e, f, g, h, i) Start::of_loop(of_gomp(d), iterations(a, b, c));
     GOMP_loop_ordered_start c"GOMP_loop_ordered_start"
-        (a, b, c, d, e, f, g, h, i) Start::of_loop(told(d), iterations(a, b, c));
+        (a, b, c, d, e, f, g, h, i) Start::of_loop(of_gomp(d), iterations(a, b, c));
     GOMP_loop_doacross_static_start c"GOMP_loop_doacross_static_start"
         (a, b, c, d, e) Start::of_loop(schedule::STATIC, UNKNOWN);
     GOMP_loop_doacross_dynamic_start c"GOMP_loop_doacross_dynamic_start"
@@ -139,7 +124,7 @@ starts! {
     GOMP_loop_doacross_runtime_start c"GOMP_loop_doacross_runtime_start"
         (a, b, c, d) Start::of_loop(AT_RUN_TIME, UNKNOWN);
     GOMP_loop_doacross_start c"GOMP_loop_doacross_start"
-        (a, b, c, d, e, f, g, h) Start::of_loop(told(c), UNKNOWN);
+        (a, b, c, d, e, f, g, h) Start::of_loop(of_gomp(c), UNKNOWN);
     GOMP_loop_ull_static_start c"GOMP_loop_ull_static_start"
         (a, b, c, d, e, f, g) Start::of_loop(schedule::STATIC, iterations(b, c, d));
     GOMP_loop_ull_dynamic_start c"GOMP_loop_ull_dynamic_start"
@@ -165,9 +150,9 @@ starts! {
     GOMP_loop_ull_ordered_runtime_start c"GOMP_loop_ull_ordered_runtime_start"
         (a, b, c, d, e, f) Start::of_loop(AT_RUN_TIME, iterations(b, c, d));
     GOMP_loop_ull_start c"GOMP_loop_ull_start"
-        (a, b, c, d, e, f, g, h, i, j) Start::of_loop(told(e), iterations(b, c, d));
+        (a, b, c, d, e, f, g, h, i, j) Start::of_loop(of_gomp(e), iterations(b, c, d));
     GOMP_loop_ull_ordered_start c"GOMP_loop_ull_ordered_start"
-        (a, b, c, d, e, f, g, h, i, j) Start::of_loop(told(e), iterations(b, c, d));
+        (a, b, c, d, e, f, g, h, i, j) Start::of_loop(of_gomp(e), iterations(b, c, d));
     GOMP_loop_ull_doacross_static_start c"GOMP_loop_ull_doacross_static_start"
         (a, b, c, d, e) Start::of_loop(schedule::STATIC, UNKNOWN);
     GOMP_loop_ull_doacross_dynamic_start c"GOMP_loop_ull_doacross_dynamic_start"
@@ -177,7 +162,7 @@ starts! {
     GOMP_loop_ull_doacross_runtime_start c"GOMP_loop_ull_doacross_runtime_start"
         (a, b, c, d) Start::of_loop(AT_RUN_TIME, UNKNOWN);
     GOMP_loop_ull_doacross_start c"GOMP_loop_ull_doacross_start"
-        (a, b, c, d, e, f, g, h) Start::of_loop(told(c), UNKNOWN);
+        (a, b, c, d, e, f, g, h) Start::of_loop(of_gomp(c), UNKNOWN);
     GOMP_sections_start c"GOMP_sections_start"
         (a) Start::of_sections();
     GOMP_sections2_start c"GOMP_sections2_start"

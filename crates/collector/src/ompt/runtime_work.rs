@@ -2,10 +2,9 @@
 //! schedule of loops: the functions that compilers call for it are stood in for.
 
 use unspool_openmp_record::ConstructKind;
-use unspool_openmp_record::layout::schedule;
 
 use crate::caller::return_address;
-use crate::loop_schedule::at_run_time;
+use crate::loop_schedule;
 use crate::runtime_function::{RuntimeFunction, call_real};
 use crate::thread::{self, Thread};
 
@@ -16,30 +15,6 @@ fn told(address: u64) -> Option<&'static mut Thread> {
     let thread = thread::current().filter(|thread| !thread.is_outside())?;
     thread.called_from = address;
     Some(thread)
-}
-
-/// The modifiers of a schedule: monotonic and nonmonotonic.
-const MODIFIERS: u32 = 1 << 29 | 1 << 30;
-/// What the number of a schedule is greater by if the loop is ordered.
-const ORDERED: u32 = 32;
-
-/// A schedule as compilers number it for LLVM's runtime.
-fn schedule_of(number: usize, address: u64) -> u64 {
-    match number as u32 & !MODIFIERS {
-        kind @ 65.. => numbered(kind - ORDERED, address),
-        kind => numbered(kind, address),
-    }
-}
-
-fn numbered(kind: u32, address: u64) -> u64 {
-    match kind {
-        33 | 34 => schedule::STATIC,
-        35 => schedule::DYNAMIC,
-        36 => schedule::GUIDED,
-        37 => at_run_time(address),
-        38 => schedule::AUTO,
-        _ => schedule::UNKNOWN,
-    }
 }
 
 macro_rules! starts_of_loops {
@@ -65,7 +40,8 @@ macro_rules! starts_of_loops {
                 thread.called_from = 0;
                 // The runtime has told of the loop meanwhile.
                 if thread.is_in(ConstructKind::Loop) {
-                    thread.describe_loop(0, schedule_of(kind, address));
+                    let schedule = loop_schedule::of_llvm(kind);
+                    thread.describe_loop(0, loop_schedule::resolved(schedule, address));
                 }
             }
             result
