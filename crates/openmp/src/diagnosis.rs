@@ -44,6 +44,7 @@ pub(crate) fn of_process(
     let regions = Regions::new(process);
     findings.extend(few_threads::never_parallel(process));
     findings.extend(few_threads::serial_part(process));
+    let least = worth_saying(characteristics);
     let mut explained = Explained::nothing(process);
     for (index, one) in process.constructs.iter().enumerate() {
         let team = regions.team(process, index);
@@ -55,9 +56,11 @@ pub(crate) fn of_process(
                 team - 1.0,
             ),
         ] {
-            let saved = finding.as_ref().map_or(0.0, |(saved, _)| *saved);
-            explained.add(&regions, index, saved * threads);
-            findings.extend(finding);
+            // What is not said explains nothing.
+            if let Some((saved, sentence)) = finding.filter(|(saved, _)| *saved >= least) {
+                explained.add(&regions, index, saved * threads);
+                findings.push((saved, sentence));
+            }
         }
         findings.extend(few_threads::region_of_one(process, one));
         findings.extend(few_threads::repeated_work(one));
@@ -79,12 +82,17 @@ pub(crate) fn of_process(
     ranked(findings, characteristics)
 }
 
+/// How many seconds a finding must save to be worth a sentence.
+fn worth_saying(characteristics: &Characteristics) -> f64 {
+    characteristics.execution_ns as f64 * WORTH_SAYING / 1e9
+}
+
 /// What is worth saying of a run, what costs most first.
 pub(crate) fn ranked(
     mut findings: Vec<Finding>,
     characteristics: &Characteristics,
 ) -> Vec<Finding> {
-    let least = characteristics.execution_ns as f64 * WORTH_SAYING / 1e9;
+    let least = worth_saying(characteristics);
     findings.retain(|(seconds, _)| *seconds >= least);
     findings.sort_by(|(one, _), (other, _)| other.total_cmp(one));
     findings

@@ -38,7 +38,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     counts.chain(optimised).chain(intervals).collect()
 }
 
-/// Intervals that the program tells of by the header have their names, places and counts; alone, the
+/// Intervals that the program tells of by the header have their names, levels and counts; alone, the
 /// program does the same.
 fn intervals_of_the_program(compiler: Compiler, flags: &[&str]) -> Result<(), Verdict> {
     let source = programs().join("constructs/intervals.c");

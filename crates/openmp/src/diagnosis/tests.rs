@@ -124,6 +124,31 @@ fn one_loss_has_one_sentence() {
 }
 
 #[test]
+fn what_is_too_little_to_say_silences_nothing() {
+    // Sixty loops of 2 ms too much each are not worth a sentence; the wait at their end is.
+    let mut constructs = vec![construct(
+        ConstructKind::Parallel,
+        None,
+        1,
+        &[(0, 0), (0, 0)],
+    )];
+    let loops = (0..60).map(|line| {
+        construct(
+            ConstructKind::Divided,
+            Some(0),
+            10 + line,
+            &[(4, 0), (0, 0)],
+        )
+    });
+    constructs.extend(loops);
+    let barrier = construct(ConstructKind::Barrier, Some(0), 3, &[(0, 0), (240, 0)]);
+    constructs.push(barrier);
+    let found = sentences(2, constructs);
+    assert!(says(&found, "threads wait 0.240 s in all"), "{found:?}");
+    assert!(!says(&found, "imbalanced"), "{found:?}");
+}
+
+#[test]
 fn a_single_block_costs_no_more_than_others_wait() {
     let of_single = |waited| {
         let region = construct(ConstructKind::Parallel, None, 1, &[(0, 0), (0, 0)]);

@@ -57,37 +57,24 @@ fn write_report(
     Ok(())
 }
 
+/// A row of time, and which part of the total it is.
+fn write_part(text: &mut String, name: &str, ns: u64, total_ns: u64) -> std::fmt::Result {
+    let part = ns as f64 * 100.0 / total_ns.max(1) as f64;
+    writeln!(text, "{name:<26} {:>13.6} s  {part:>5.1} %", seconds(ns))
+}
+
 fn write_characteristics(text: &mut String, one: &Characteristics) -> std::fmt::Result {
     let total = one.total_ns();
-    let part = |ns: u64| match total {
-        0 => 0.0,
-        total => ns as f64 * 100.0 / total as f64,
-    };
     writeln!(text, "Execution time {:>25.6} s", seconds(one.execution_ns))?;
     writeln!(text, "Threads {:>25}", one.processors)?;
-    let rows = [
-        ("Total time", total),
-        ("Productive time", one.productive_ns()),
-        ("Idle time", one.idle_ns()),
-        ("Lost time", one.lost_ns()),
-    ];
-    for (name, ns) in rows {
-        writeln!(
-            text,
-            "{name:<20} {:>19.6} s  {:>5.1} %",
-            seconds(ns),
-            part(ns)
-        )?;
-    }
+    write_part(text, "Total time", total, total)?;
+    write_part(text, "Productive time", one.productive_ns(), total)?;
+    write_part(text, "Idle time", one.idle_ns(), total)?;
+    write_part(text, "Lost time", one.lost_ns(), total)?;
     let losses = one.losses();
     let insufficient = one.insufficient_parallelism_ns();
     if insufficient > 0 {
-        writeln!(
-            text,
-            "  insufficient parallelism {:>13.6} s  {:>5.1} %",
-            seconds(insufficient),
-            part(insufficient)
-        )?;
+        write_part(text, "  insufficient parallelism", insufficient, total)?;
     }
     for class in LossClass::ALL {
         let ns = losses.get(*class);
@@ -97,12 +84,7 @@ fn write_characteristics(text: &mut String, one: &Characteristics) -> std::fmt::
         };
         if ns > 0 {
             let name = format!("{indent}{}", class.words());
-            writeln!(
-                text,
-                "{name:<26} {:>13.6} s  {:>5.1} %",
-                seconds(ns),
-                part(ns)
-            )?;
+            write_part(text, &name, ns, total)?;
         }
     }
     writeln!(text, "Efficiency {:>37.1} %", one.efficiency() * 100.0)
@@ -137,11 +119,8 @@ fn write_overheads(text: &mut String, one: &Characteristics) -> std::fmt::Result
         ("Thread management", overheads.thread_management_ns),
     ];
     writeln!(text, "\nompP")?;
-    for (name, ns) in rows {
-        let part = ns as f64 * 100.0 / one.total_ns().max(1) as f64;
-        writeln!(text, "{name:<26} {:>13.6} s  {part:>5.1} %", seconds(ns))?;
-    }
-    Ok(())
+    rows.into_iter()
+        .try_for_each(|(name, ns)| write_part(text, name, ns, one.total_ns()))
 }
 
 fn write_process(
