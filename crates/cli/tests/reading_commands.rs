@@ -342,14 +342,23 @@ fn a_program_is_no_trace() {
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("text");
     std::fs::write(&text, "no program\n".repeat(20)).unwrap();
+    // Shorter than the header of a trace.
+    let [short, script] = ["short", "script"].map(|name| folder.path().join(name));
+    std::fs::write(&short, "no program\n").unwrap();
+    std::fs::write(&script, "#!/bin/true\n").unwrap();
     for (path, help) in [
         (Path::new("/bin/true"), "unspool race -- /bin/true"),
         (&text, "unspool merge"),
+        (&short, "unspool merge"),
+        (&script, "unspool race -- "),
     ] {
-        let tried = unspool(&["race"]).arg(path).output().unwrap();
-        let talk = String::from_utf8_lossy(&tried.stderr);
-        assert_eq!(tried.status.code(), Some(FAILED), "{talk}");
-        assert!(talk.contains(help), "{talk}");
+        for command in ["race", "info"] {
+            let tried = unspool(&[command]).arg(path).output().unwrap();
+            let talk = String::from_utf8_lossy(&tried.stderr);
+            assert_eq!(tried.status.code(), Some(FAILED), "{talk}");
+            assert!(talk.contains("not an Unspool trace"), "{talk}");
+            assert!(talk.contains(help), "{talk}");
+        }
     }
 }
 

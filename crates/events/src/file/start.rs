@@ -28,11 +28,13 @@ pub(super) fn read_start(file: &File) -> Result<Start, ReadError> {
                 _ => ReadError::Read { offset, source },
             })
     };
+    // A file that is shorter than a header, and begins as one does, is a trace that was cut off.
     let mut magic = [0; TraceHeader::MAGIC_BYTES];
-    read(&mut magic, 0).map_err(|error| match error {
-        ReadError::Header(_) => HeaderError::NotATrace.into(),
-        error => error,
-    })?;
+    match read(&mut magic, 0) {
+        Ok(()) if TraceHeader::begins(&magic) => {}
+        Ok(()) | Err(ReadError::Header(_)) => return Err(HeaderError::NotATrace.into()),
+        Err(error) => return Err(error),
+    }
     let mut fixed = [0; FIXED_BYTES];
     read(&mut fixed, 0)?;
     let check = TraceHeader::check_fixed(&fixed)?;

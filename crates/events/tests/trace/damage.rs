@@ -177,15 +177,27 @@ fn other_files_and_other_versions_are_refused() {
         error.to_string(),
         "the trace has format version 99; this program reads versions up to 6"
     );
-    fs::write(&path, b"#!/bin/sh\nexit 0 # not a trace\n").expect("writable");
+    // Shorter than a header, or not.
+    for other in [
+        "#!/bin/sh\nexit 0 # not a trace\n",
+        "not a trace\n",
+        "short",
+        "",
+    ] {
+        fs::write(&path, other).expect("writable");
+        assert!(
+            matches!(
+                Trace::open(&path),
+                Err(ReadError::Header(HeaderError::NotATrace))
+            ),
+            "{other:?}"
+        );
+    }
+    bytes.truncate(12);
+    fs::write(&path, &bytes).expect("writable");
     assert!(matches!(
         Trace::open(&path),
-        Err(ReadError::Header(HeaderError::NotATrace))
-    ));
-    fs::write(&path, b"").expect("writable");
-    assert!(matches!(
-        Trace::open(&path),
-        Err(ReadError::Header(HeaderError::NotATrace))
+        Err(ReadError::Header(HeaderError::DamagedHeader { .. }))
     ));
     assert!(matches!(
         Trace::open(directory.path()),
