@@ -71,24 +71,23 @@ impl Record {
         }
     }
 
-    /// What is left of it behind an access by a thread with this clock; none where the two are not
-    /// ordered and one of them writes.
+    /// What is left of it behind an access by a thread with this clock, and whether the two conflict:
+    /// nothing orders them, and one of them writes.
     #[inline]
-    fn behind(self, new: Record, clock: &VectorClock) -> Option<Record> {
+    fn behind(self, new: Record, clock: &VectorClock) -> (Record, bool) {
         if self.bytes() & new.bytes() == 0 {
-            return Some(self);
+            return (self, false);
         }
         let is_ordered = clock.covers(self.epoch);
-        if !is_ordered && (self.is_write() || new.is_write()) {
-            return None;
-        }
+        let conflicts = !is_ordered && (self.is_write() || new.is_write());
         // Whoever meets an earlier access meets this one. A read hides reads alone, and those
         // alone that came before it.
         let is_hidden = new.is_write() || (!self.is_write() && is_ordered);
-        Some(match is_hidden {
+        let left = match is_hidden {
             true => self.without(new.bytes()),
             false => self,
-        })
+        };
+        (left, conflicts)
     }
 
     /// Whether it is the same but for the bytes.
@@ -182,10 +181,11 @@ impl Cell {
         if first.epoch == SPLIT {
             return false;
         }
-        let (Some(first), Some(second)) = (first.behind(new, clock), second.behind(new, clock))
-        else {
+        let (first, meets_first) = first.behind(new, clock);
+        let (second, meets_second) = second.behind(new, clock);
+        if meets_first || meets_second {
             return false;
-        };
+        }
         let records = match (first.bytes() != 0, second.bytes() != 0) {
             (true, true) if first.is_like(new) => [first.with(new.bytes()), second],
             (true, false) if first.is_like(new) => [first.with(new.bytes()), Record::NONE],
@@ -216,10 +216,7 @@ impl Cell {
         if records.iter().any(|record| record.stands_for(new)) {
             return true;
         }
-        if records
-            .iter()
-            .any(|record| record.behind(new, clock).is_none())
-        {
+        if records.iter().any(|record| record.behind(new, clock).1) {
             return false;
         }
         self.access(new, clock, splits, &mut |_| {});
@@ -272,28 +269,20 @@ fn renew(
     let mut kept = 0;
     let mut like = None;
     for index in 0..used {
-        let mut record = records[index];
-        if record.bytes() & new.bytes() != 0 {
-            let is_ordered = clock.covers(record.epoch);
-            if (record.is_write() || new.is_write()) && !is_ordered {
-                conflict(record);
-            }
-            // Whoever meets an earlier access meets this one. A read hides reads alone, and those
-            // alone that came before it.
-            if new.is_write() || (!record.is_write() && is_ordered) {
-                record = record.without(new.bytes());
-            }
+        let (left, conflicts) = records[index].behind(new, clock);
+        if conflicts {
+            conflict(records[index]);
         }
-        if record.bytes() != 0 {
-            if record.is_like(new) {
+        if left.bytes() != 0 {
+            if left.is_like(new) {
                 like = Some(kept);
             }
-            records[kept] = record;
+            records[kept] = left;
             kept += 1;
         }
     }
     if let Some(like) = like {
-        records[like].rest |= u32::from(new.bytes());
+        records[like] = records[like].with(new.bytes());
         return kept;
     }
     records[kept] = new;

@@ -7,6 +7,8 @@ use super::cell::{Bytes, Cell, Splits};
 /// Bytes of memory in a page.
 pub(super) const PAGE: u64 = 4096;
 const CELLS: usize = (PAGE / 8) as usize;
+/// Bytes of an access whose cells are looked at together.
+pub(super) const FEW: u64 = 64;
 /// Pages that are found without asking the map.
 const NEAR: usize = 2048;
 
@@ -71,7 +73,6 @@ impl Page {
     /// Whether the page that holds an address holds a range of a few bytes from there on.
     #[inline]
     pub(super) fn holds(address: u64, size: u64) -> bool {
-        const FEW: u64 = 64;
         size <= FEW && address % PAGE + size <= PAGE
     }
 
@@ -79,16 +80,7 @@ impl Page {
     #[inline]
     pub(super) fn has_synchronising(&self, address: u64, size: u64) -> bool {
         let last = address + size.saturating_sub(1);
-        self.is_synchronising(address)
-            || (last / 8 != address / 8
-                && parts(address, size).any(|(cell, _)| self.is_synchronising(cell)))
-    }
-
-    /// Whether threads synchronise by bytes of a cell from that at an address on, in so many bytes, all
-    /// of which the page holds.
-    #[inline]
-    pub(super) fn has_synchronising_among(&self, address: u64, size: u64) -> bool {
-        let (first, last) = (Page::cell(address), Page::cell(address + size - 1));
+        let (first, last) = (Page::cell(address), Page::cell(last));
         let words = &self.synchronising[first / 64..=last / 64];
         let from = u64::MAX << (first % 64);
         let to = u64::MAX >> (63 - last % 64);

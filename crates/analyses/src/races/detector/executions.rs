@@ -114,7 +114,7 @@ impl Detector {
                 return End::NotSimple;
             };
             let address = access.address(words);
-            if !is_simple(
+            if !note_simply(
                 access,
                 address,
                 site,
@@ -166,10 +166,10 @@ impl Plan {
     }
 }
 
-/// Takes note of an access if that is simple. If it is not, it is still to be taken note of, as if
-/// this had not been called.
+/// Takes note of an access if that is simple, and returns whether it is. If it is not, it is still to be
+/// taken note of, as if this had not been called.
 #[inline]
-fn is_simple(
+fn note_simply(
     access: &PlainAccess,
     address: u64,
     site: SiteId,

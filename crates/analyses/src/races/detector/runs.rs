@@ -6,19 +6,19 @@
 //! the same cell the one that is ahead comes there first. Where the order could not be kept so (the
 //! two advance differently, and meet), or where something is not simple, all executions are looked at
 //! one by one. That an access has been taken note of ahead of its time changes nothing then: it is
-//! taken note of again, by the same thread, which knows no more than before, and nobody else comes
-//! between: where it comes to a word that threads synchronise by, nothing is looked at so. So that it finds itself there, no two that are looked at so share some of their bytes
-//! alone.
+//! taken note of again by the same thread, which knows no more than before, since what comes to a word
+//! that threads synchronise by is not looked at so, and nobody else comes between. It finds itself in
+//! the cell, since no two accesses that are looked at so share some of their bytes and not all.
 
 use smallvec::SmallVec;
 use unspool_events::{AccessFlags, AccessKind, Executions, ThreadId};
 
 use super::Detector;
 use crate::call_paths::ContextId;
-use crate::races::cell::{Bytes, Cell, Record};
+use crate::races::cell::{Bytes, Cell, Record, Splits};
 use crate::races::clock::{Epoch, VectorClock};
 use crate::races::plans::Stretch;
-use crate::races::shadow::{PAGE, Page, Shadow, parts};
+use crate::races::shadow::{FEW, PAGE, Page, Shadow, parts};
 use crate::races::sites::SiteId;
 
 /// Executions that are worth it.
@@ -60,9 +60,12 @@ impl Detector {
     ) -> bool {
         let execution = executions.get(first);
         let accesses = execution.accesses();
-        let calls = |flags: AccessFlags| flags.contains(AccessFlags::RETURN_ADDRESS);
+        let is_call = |flags: AccessFlags| flags.contains(AccessFlags::RETURN_ADDRESS);
+        if accesses.iter().any(|access| is_call(access.flags)) {
+            return false;
+        }
         if self.threads.is_alone() {
-            return !accesses.iter().any(|access| calls(access.flags));
+            return true;
         }
         let Some(thread) = self.threads.get(id).filter(|thread| !thread.is_told) else {
             return false;
@@ -87,7 +90,7 @@ impl Detector {
                     ..lane
                 });
             });
-            if !is_known || lanes.len() > MOST_LANES || calls(access.flags) {
+            if !is_known || lanes.len() > MOST_LANES {
                 return false;
             }
         }
@@ -104,15 +107,11 @@ impl Detector {
         }
         let epoch = thread.epoch();
         let whole = lanes.iter().all(|lane| lane.bytes == Bytes::MAX);
-        for number in 0..lanes.len() {
-            let lane = lanes[number];
-            let ahead = &lanes[..number];
-            let new = match whole {
-                true => ahead.iter().map(|it| lane.new_to(it, count)).min(),
-                false => None,
-            };
-            let count = new.unwrap_or(count);
-            if !lane.look(count, epoch, &thread.clock, &mut self.shadow) {
+        for (number, lane) in lanes.iter().enumerate() {
+            let ahead = if whole { &lanes[..number] } else { &[] };
+            let new = ahead.iter().map(|it| lane.new_to(it, count)).min();
+            let new = new.unwrap_or(count);
+            if !lane.look(new, epoch, &thread.clock, &mut self.shadow) {
                 return false;
             }
         }
@@ -136,7 +135,7 @@ impl Lane {
             site: SiteId::default(),
         };
         if advance % 8 == 0 {
-            if !Page::holds(address % 8, u64::from(size)) {
+            if u64::from(size) > FEW {
                 return false;
             }
             let cells = parts(address, u64::from(size));
@@ -208,17 +207,10 @@ impl Lane {
             Advance::Cells(advance) if advance != 0 => advance.unsigned_abs(),
             _ => 8,
         };
-        let (mut at, mut left) = (first, (last - first) / apart + 1);
-        while left != 0 {
-            let here = ((PAGE - 1 - at % PAGE) / apart + 1).min(left);
+        by_page(first, apart, (last - first) / apart + 1).any(|(at, here)| {
             let (page, _) = shadow.page(at);
-            if page.has_synchronising_among(at, apart * (here - 1) + 8) {
-                return true;
-            }
-            at += apart * here;
-            left -= here;
-        }
-        false
+            page.has_synchronising(at, apart * (here - 1) + 8)
+        })
     }
 
     /// Takes note of it in so many executions. Returns false where something is not simple.
@@ -247,14 +239,8 @@ impl Lane {
                     return false;
                 }
                 let count = rest.saturating_sub(whole) / 8;
-                look_at_elements(
-                    whole,
-                    count as usize,
-                    size,
-                    record(Bytes::MAX),
-                    clock,
-                    shadow,
-                )
+                let new = record(Bytes::MAX);
+                look_at_elements(whole, count as usize, size, new, clock, shadow)
             }
         }
     }
@@ -278,6 +264,35 @@ fn meet_unevenly(lanes: &[Lane], count: usize) -> bool {
     })
 }
 
+/// Of so many addresses, which are so far apart, from the lowest one on: the first one in each page, and
+/// how many there are in it.
+fn by_page(first: u64, apart: u64, count: u64) -> impl Iterator<Item = (u64, u64)> {
+    let (mut at, mut left) = (first, count);
+    std::iter::from_fn(move || {
+        let here = ((PAGE - 1 - at % PAGE) / apart + 1).min(left);
+        let first = at;
+        // Behind the last one there may be no address.
+        at = at.wrapping_add(apart * here);
+        left -= here;
+        (here != 0).then_some((first, here))
+    })
+}
+
+/// Whether something holds for so many cells, which are so far apart, from the lowest one on; those
+/// behind the first for which it does not hold are not asked for.
+fn all_cells(
+    (first, apart, count): (u64, u64, usize),
+    shadow: &mut Shadow,
+    mut holds: impl FnMut(&mut Cell, &mut Splits) -> bool,
+) -> bool {
+    by_page(first, apart, count as u64).all(|(at, here)| {
+        let (page, splits) = shadow.page(at);
+        let cells = page.cells[Page::cell(at)..].iter_mut();
+        let mut cells = cells.step_by((apart / 8) as usize).take(here as usize);
+        cells.all(|cell| holds(cell, splits))
+    })
+}
+
 /// Takes note of an access to so many cells, which are so far apart, from the lowest one on.
 fn look_at_cells(
     first: u64,
@@ -287,21 +302,11 @@ fn look_at_cells(
     clock: &VectorClock,
     shadow: &mut Shadow,
 ) -> bool {
-    let (mut at, mut left) = (first, count as u64);
-    while left != 0 {
-        let (page, splits) = shadow.page(at);
-        let here = ((PAGE - 1 - at % PAGE) / apart + 1).min(left);
-        let cells = page.cells[Page::cell(at)..].iter_mut();
-        for cell in cells.step_by((apart / 8) as usize).take(here as usize) {
-            let is_simple = cell.stands_for(new) || cell.access_simply(new, clock);
-            if !is_simple && !cell.access_in_order(new, clock, splits) {
-                return false;
-            }
-        }
-        at += apart * here;
-        left -= here;
-    }
-    true
+    all_cells((first, apart, count), shadow, |cell, splits| {
+        cell.stands_for(new)
+            || cell.access_simply(new, clock)
+            || cell.access_in_order(new, clock, splits)
+    })
 }
 
 /// Takes note of an access to elements of so many bytes that fill so many cells. `new` is a record of
@@ -314,20 +319,14 @@ fn look_at_elements(
     clock: &VectorClock,
     shadow: &mut Shadow,
 ) -> bool {
-    for at in (0..count as u64).map(|number| first + 8 * number) {
-        let (page, splits) = shadow.page(at);
-        let cell: &mut Cell = &mut page.cells[Page::cell(at)];
+    all_cells((first, 8, count), shadow, |cell, splits| {
         // All elements together are as one where nothing tells them apart.
         if cell.stands_for(new) || (cell.is_whole() && cell.access_simply(new, clock)) {
-            continue;
+            return true;
         }
-        for element in (0..8).step_by(size as usize) {
+        (0..8).step_by(size as usize).all(|element| {
             let bytes = ((1_u16 << size) - 1) << element;
-            let new = new.of_bytes(bytes as Bytes);
-            if !cell.access_in_order(new, clock, splits) {
-                return false;
-            }
-        }
-    }
-    true
+            cell.access_in_order(new.of_bytes(bytes as Bytes), clock, splits)
+        })
+    })
 }
