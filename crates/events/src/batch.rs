@@ -28,8 +28,6 @@ pub(crate) struct Batch {
     dependent: Vec<usize>,
     /// The executions of all marks.
     executions: KeptExecutions,
-    /// How much time each instruction of an execution takes.
-    step: u64,
     next_access: usize,
     next_mark: usize,
     next_dependent: usize,
@@ -88,17 +86,15 @@ impl Batch {
         self.accesses.len() + self.marks.len() + self.executions.len()
     }
 
-    /// Appends an execution, whose time begins behind this one, and each of whose instructions takes
-    /// `step`.
+    /// Appends an execution, whose time begins behind this one.
     #[inline]
     pub(crate) fn push_execution(
         &mut self,
         code: &Arc<AccessingCode>,
         instructions: usize,
-        (time, step): (u64, u64),
+        time: u64,
         words: &[u64],
     ) {
-        self.step = step;
         let number = self.executions.len();
         self.executions.push(code, instructions, time, words);
         let after = self.accesses.len();
@@ -111,12 +107,13 @@ impl Batch {
             range.end = number + 1;
             return;
         }
-        let time = self.executions.first_time(number, step);
         let range = number..number + 1;
         let what = What::Executions {
             range,
             is_dependent,
         };
+        // Each of its instructions accesses memory, the first one at this time.
+        let time = time.saturating_add(1);
         self.marks.push(Mark { after, time, what });
     }
 
@@ -252,7 +249,7 @@ impl Batch {
         match &mark.what {
             What::Event(event) => sink.event(thread, mark.time, event),
             What::Executions { range, .. } => {
-                let executions = self.executions.range(range.clone(), self.step);
+                let executions = self.executions.range(range.clone());
                 sink.executions(thread, &executions);
             }
             What::PassedOver(stream) => sink.passed_over(thread, mark.time, *stream),

@@ -39,11 +39,6 @@ impl Clock {
         self.time
     }
 
-    /// By how much each instruction moves it.
-    pub(crate) fn step(&self) -> u64 {
-        self.step
-    }
-
     /// Notes a stamp for the next record.
     pub(crate) fn stamp(&mut self, instruction: u64, time: u64) {
         self.stamps.push((instruction, time));

@@ -15,9 +15,8 @@ pub struct Execution<'a> {
     code: &'a AccessingCode,
     accesses: &'a [PlainAccess],
     words: &'a [u64],
-    /// The thread's time before it.
+    /// The thread's time before it. Each of its instructions takes 1.
     time: u64,
-    step: u64,
 }
 
 /// Executions of one thread that follow each other, with nothing between them, and that depend on
@@ -26,7 +25,6 @@ pub struct Execution<'a> {
 pub struct Executions<'a> {
     kept: &'a KeptExecutions,
     list: &'a [Kept],
-    step: u64,
 }
 
 /// Executions that wait for their time.
@@ -79,11 +77,8 @@ impl<'a> Execution<'a> {
     /// One of its accesses as it is given to sinks that take accesses.
     #[must_use]
     pub fn access(&self, access: &PlainAccess) -> Access {
-        let instructions = u64::from(access.instruction) + 1;
         Access {
-            time: self
-                .time
-                .saturating_add(instructions.saturating_mul(self.step)),
+            time: self.time.saturating_add(u64::from(access.instruction) + 1),
             pc: access.pc,
             address: access.address(self.words),
             size: access.size,
@@ -105,8 +100,7 @@ impl<'a> Executions<'a> {
     #[inline]
     #[must_use]
     pub fn get(&self, number: usize) -> Execution<'a> {
-        let kept = self.list[number];
-        self.kept.execution(&kept, self.step)
+        self.kept.execution(&self.list[number])
     }
 
     /// How many executions from number `first` on are of the same code, with addresses that advance
@@ -119,36 +113,29 @@ impl<'a> Executions<'a> {
                 && kept.instructions == like.instructions
                 && kept.word_count == like.word_count
         };
+        let alike = self.list[first..].iter().take_while(is_like);
+        // Their words follow each other.
         let count = usize::from(like.word_count);
-        let mut words = &self.kept.words[like.first_word..];
-        let mut run = 1;
-        let mut others = self.list[first + 1..].iter().take_while(is_like);
-        while others.next().is_some() {
-            if run > 1 {
-                let advances = (0..count).map(|word| {
-                    let next = words[count + word];
-                    let advance = next.wrapping_sub(words[word]);
-                    (advance, words[2 * count + word].wrapping_sub(next))
-                });
-                if !advances.into_iter().all(|(one, next)| one == next) {
-                    break;
-                }
-                words = &words[count..];
-            }
-            run += 1;
-        }
-        run
+        let words = |number: usize| &self.kept.words[like.first_word + number * count..][..count];
+        let is_even = |number: &usize| {
+            let Some(start) = number.checked_sub(2) else {
+                return true;
+            };
+            let [first, second, third] = [start, start + 1, start + 2].map(words);
+            let mut words = first.iter().zip(second).zip(third);
+            words.all(|((first, second), third)| {
+                second.wrapping_sub(*first) == third.wrapping_sub(*second)
+            })
+        };
+        let numbers = alike.zip(0..).map(|(_, number)| number);
+        numbers.take_while(is_even).count()
     }
 
     /// How many accesses they make.
     #[must_use]
     pub fn count_accesses(&self) -> u64 {
-        let counts = self.list.iter().map(|kept| {
-            let code = &self.kept.codes[kept.code as usize];
-            let count = code.fixed_accesses(usize::from(kept.instructions));
-            count.expect("plain code has a fixed number of accesses")
-        });
-        counts.sum()
+        let executions = self.list.iter().map(|kept| self.kept.execution(kept));
+        executions.map(|it| it.accesses.len() as u64).sum()
     }
 
     /// Appends all accesses, in program order.
@@ -214,32 +201,22 @@ impl KeptExecutions {
         self.codes.len() as u32 - 1
     }
 
-    /// The time of the first access of one of them.
-    pub(crate) fn first_time(&self, number: usize, step: u64) -> u64 {
-        let kept = &self.list[number];
-        let execution = self.execution(kept, step);
-        let first = execution.accesses.first();
-        first.map_or(kept.time, |access| execution.access(access).time)
-    }
-
     /// Some of them, as a sink is given them.
-    pub(crate) fn range(&self, range: Range<usize>, step: u64) -> Executions<'_> {
+    pub(crate) fn range(&self, range: Range<usize>) -> Executions<'_> {
         Executions {
             kept: self,
             list: &self.list[range],
-            step,
         }
     }
 
     #[inline]
-    fn execution(&self, kept: &Kept, step: u64) -> Execution<'_> {
+    fn execution(&self, kept: &Kept) -> Execution<'_> {
         let code = &*self.codes[kept.code as usize];
         Execution {
             code,
             accesses: code.plain_accesses(usize::from(kept.instructions)),
             words: &self.words[kept.first_word..][..usize::from(kept.word_count)],
             time: kept.time,
-            step,
         }
     }
 }

@@ -218,8 +218,7 @@ impl Expander {
             && let Some(needed) = code.plain_words(count)
             && needed <= words.len()
         {
-            let time = (self.clock.time(), self.clock.step());
-            batch.push_execution(&path.code, count, time, words);
+            batch.push_execution(&path.code, count, self.clock.time(), words);
             self.clock.pass(count as u64);
             return;
         }

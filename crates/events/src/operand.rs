@@ -17,13 +17,7 @@ pub(crate) fn expand_instruction(
     time: u64,
     accesses: &mut Vec<Access>,
 ) -> Result<(), MissingWord> {
-    let mut flags = AccessFlags::FIRST;
-    if instruction.atomic {
-        flags = flags.with(AccessFlags::ATOMIC);
-    }
-    if instruction.non_temporal {
-        flags = flags.with(AccessFlags::NON_TEMPORAL);
-    }
+    let mut flags = instruction.flags().with(AccessFlags::FIRST);
     if let Some(slot) = instruction.cas_success
         && word(words, slot)? == 0
     {

@@ -142,6 +142,19 @@ pub(crate) struct Instruction {
 }
 
 impl Instruction {
+    /// The flags that all its accesses have each time.
+    #[inline]
+    pub(crate) fn flags(&self) -> AccessFlags {
+        let mut flags = AccessFlags::default();
+        if self.atomic {
+            flags = flags.with(AccessFlags::ATOMIC);
+        }
+        if self.non_temporal {
+            flags = flags.with(AccessFlags::NON_TEMPORAL);
+        }
+        flags
+    }
+
     /// The ticket it drew in a record with these words.
     #[inline]
     pub(crate) fn ticket_in(&self, words: &[u64]) -> Option<u64> {
@@ -234,7 +247,7 @@ impl AccessingCode {
                 sum.checked_add(more).filter(|&sum| sum != DEPENDS)
             });
             sum.accesses = accesses.unwrap_or(DEPENDS);
-            sum.words = words_with(sum, instruction);
+            sum.words = words_with(&sum, instruction);
             sum.accessing += u32::from(!instruction.operands.is_empty());
             sum.events += u32::from(instruction.fetched.is_some())
                 + u32::from(instruction.cache_control.is_some());
@@ -325,12 +338,9 @@ impl AccessingCode {
                     AddressSource::Word { slot, add } => (Some(slot), add as u64),
                 };
                 debug_assert_eq!(operand.extent, Extent::Plain);
-                let mut flags = AccessFlags::default();
+                let mut flags = instruction.flags();
                 if accesses.len() == first {
                     flags = flags.with(AccessFlags::FIRST);
-                }
-                if instruction.non_temporal {
-                    flags = flags.with(AccessFlags::NON_TEMPORAL);
                 }
                 accesses.push(PlainAccess {
                     pc: instruction.pc,
@@ -364,24 +374,23 @@ impl AccessingCode {
     }
 }
 
-/// How many words are needed with one instruction more.
-fn words_with(before: Sum, instruction: &AccessingInstruction) -> u32 {
-    let is_plain = !instruction.atomic
+/// How many words are needed with one instruction more, which `sum` has the accesses of.
+fn words_with(sum: &Sum, instruction: &AccessingInstruction) -> u32 {
+    let is_plain = sum.words != NOT_PLAIN
+        && sum.accesses != DEPENDS
+        && !instruction.atomic
         && instruction.ticket.is_none()
         && instruction.cas_success.is_none()
         && instruction.fetched.is_none()
         && instruction.cache_control.is_none()
         && !instruction.operands.is_empty();
-    if !is_plain || before.words == NOT_PLAIN {
+    if !is_plain {
         return NOT_PLAIN;
     }
     let operands = instruction.operands.iter();
-    operands.fold(before.words, |words, operand| match operand {
-        _ if words == NOT_PLAIN || operand.extent != Extent::Plain => NOT_PLAIN,
-        Operand {
-            address: AddressSource::Word { slot, .. },
-            ..
-        } => words.max(u32::from(*slot) + 1),
-        _ => words,
-    })
+    let needed = operands.map(|operand| match operand.address {
+        AddressSource::Word { slot, .. } => u32::from(slot) + 1,
+        AddressSource::Absolute(_) => 0,
+    });
+    needed.fold(sum.words, u32::max)
 }

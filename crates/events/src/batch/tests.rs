@@ -122,7 +122,7 @@ fn push_executions(batch: &mut Batch, times: std::ops::Range<u64>) {
     });
     let path = table.get(PathId(0)).unwrap();
     for time in times {
-        batch.push_execution(path.code, 1, (time - 1, 1), &[0x1000]);
+        batch.push_execution(path.code, 1, time - 1, &[0x1000]);
     }
 }
 
