@@ -4,6 +4,7 @@ use unspool_code_cache::gates::MOST_ARGUMENTS;
 use unspool_instructions::operands::MemoryOperand;
 
 use super::kept::Kept;
+use super::vector_elements::VectorElements;
 use super::{BufferId, Counter, SamplerId, ShadowCheck, ThreadWord};
 
 /// When an action happens with respect to its instruction.
@@ -197,7 +198,7 @@ impl Action {
                     otherwise: None,
                     ..
                 }
-        )
+        ) && !matches!(self, Action::AppendEach(each) if VectorElements::of(each).is_some())
     }
 }
 

@@ -4,6 +4,10 @@
 //! Where several counters are to be added to at once, a **group** counts instead, by one: it
 //! stands for so much of each. So a path through a fragment costs one addition, however many
 //! counters the tool has on it.
+//!
+//! An addition waits for the one before it to the same place, which takes longer than a short path
+//! does: so what many places add to is divided into **shares** that they take in turn, and paths
+//! that follow each other need not wait.
 
 mod area;
 
@@ -18,8 +22,14 @@ use crate::slots as tool_slots;
 use unspool_code_cache::slots::{Slots, slots};
 use unspool_kernel::lock::{Mutex, MutexGuard, OnceLock};
 
-/// How many counters a tool can have. As many again are for groups.
+/// How many counters a tool can have. As many again are for groups and shares.
 const MOST: usize = area::CAPACITY / 2;
+/// How many shares there are of what many places add to, itself included: so many additions are on
+/// their way at once where paths are shortest.
+const SHARES: usize = 8;
+/// How many places add to one before it is divided. A counter of one block's, of which a tool may have a
+/// million, is not.
+const UNDIVIDED: u32 = 16;
 
 static REGISTRY: OnceLock<Mutex<Registry>> = OnceLock::new();
 /// What threads counted that have ended, by place.
@@ -28,18 +38,24 @@ static ENDED: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 /// Amounts for counters; each occurs once.
 pub(crate) type Amounts = Vec<(Counter, i64)>;
 
-/// All counters, groups included.
+/// All counters, groups and shares included.
 #[derive(Default)]
 struct Registry {
     /// By counter: where it lies, once it has been added to.
     places: Vec<Option<CounterPlace>>,
+    /// By counter: at how many places code adds to it or to shares of it.
+    additions: Vec<u32>,
+    /// How many of them are groups and shares.
+    hidden: usize,
+    /// What else is added to in place of a counter or group.
+    shares: FxHashMap<Counter, Vec<Counter>>,
     /// How many places have been given.
     given: usize,
     /// Which group stands for certain amounts.
     groups: FxHashMap<Amounts, Counter>,
-    /// The counters that are never part of a group.
+    /// The counters that are never part of a group, nor divided.
     apart: FxHashSet<Counter>,
-    /// The groups that stand for a counter among others, and for how much of it.
+    /// The groups and shares that stand for a counter, and for how much of it.
     parts: FxHashMap<Counter, Amounts>,
 }
 
@@ -61,7 +77,7 @@ impl Counter {
     #[expect(clippy::new_without_default, reason = "each one is another")]
     pub fn new() -> Counter {
         let mut registry = registry();
-        let own = registry.places.len() - registry.groups.len();
+        let own = registry.places.len() - registry.hidden;
         assert!(own < MOST, "a tool can have {MOST} counters");
         registry.add()
     }
@@ -126,37 +142,24 @@ impl Counter {
     }
 }
 
-/// What stands for some amounts at once: themselves if it is one, else a group; themselves too
-/// if there is no room for another group.
+/// What code is to add to for some amounts at once: shares of the counter, if it is one, else of a
+/// group; of all counters, if there is no room for another group.
 pub(crate) fn together(amounts: &[(Counter, i64)]) -> Amounts {
-    if amounts.len() < 2 {
-        return amounts.to_vec();
-    }
     let mut registry = registry();
     let is_apart = |&&(counter, _): &&(Counter, i64)| registry.apart.contains(&counter);
-    let mut apart: Amounts = amounts.iter().filter(is_apart).copied().collect();
+    let mut together: Amounts = amounts.iter().filter(is_apart).copied().collect();
     let mut sorted: Amounts = amounts.iter().filter(|it| !is_apart(it)).copied().collect();
-    if sorted.len() < 2 {
-        apart.extend(sorted);
-        return apart;
+    if sorted.len() > 1 {
+        sorted.sort_unstable();
+        if let Some(group) = registry.group(&sorted) {
+            together.push((registry.share(group, &sorted), 1));
+            return together;
+        }
     }
-    sorted.sort_unstable();
-    if let Some(&group) = registry.groups.get(&sorted) {
-        apart.push((group, 1));
-        return apart;
+    for (counter, amount) in sorted {
+        together.push((registry.share(counter, &[(counter, 1)]), amount));
     }
-    if registry.groups.len() == MOST {
-        apart.extend(sorted);
-        return apart;
-    }
-    let group = registry.add();
-    for &(counter, amount) in &sorted {
-        let parts = registry.parts.entry(counter).or_default();
-        parts.push((group, amount));
-    }
-    registry.groups.insert(sorted, group);
-    apart.push((group, 1));
-    apart
+    together
 }
 
 fn add_up(parts: &[(CounterPlace, i64)], value: impl Fn(CounterPlace) -> u64) -> u64 {
@@ -169,7 +172,51 @@ fn add_up(parts: &[(CounterPlace, i64)], value: impl Fn(CounterPlace) -> u64) ->
 impl Registry {
     fn add(&mut self) -> Counter {
         self.places.push(None);
+        self.additions.push(0);
         Counter(self.places.len() as u32 - 1)
+    }
+
+    /// One that stands for some amounts; none if there is no room.
+    fn add_hidden(&mut self, amounts: &[(Counter, i64)]) -> Option<Counter> {
+        if self.hidden == MOST {
+            return None;
+        }
+        self.hidden += 1;
+        let hidden = self.add();
+        for &(counter, amount) in amounts {
+            let parts = self.parts.entry(counter).or_default();
+            parts.push((hidden, amount));
+        }
+        Some(hidden)
+    }
+
+    /// The group that stands for some amounts, in order; none if there is no room for another.
+    fn group(&mut self, amounts: &Amounts) -> Option<Counter> {
+        if let Some(&group) = self.groups.get(amounts) {
+            return Some(group);
+        }
+        let group = self.add_hidden(amounts)?;
+        self.groups.insert(amounts.clone(), group);
+        Some(group)
+    }
+
+    /// What another place is to add to for a counter or group, which stands for such amounts.
+    fn share(&mut self, whole: Counter, amounts: &[(Counter, i64)]) -> Counter {
+        let additions = &mut self.additions[whole.0 as usize];
+        *additions = additions.saturating_add(1);
+        let number = *additions as usize % SHARES;
+        if *additions <= UNDIVIDED || number == 0 {
+            return whole;
+        }
+        let shares = self.shares.get(&whole);
+        if let Some(&share) = shares.and_then(|shares| shares.get(number - 1)) {
+            return share;
+        }
+        let Some(share) = self.add_hidden(amounts) else {
+            return whole;
+        };
+        self.shares.entry(whole).or_default().push(share);
+        share
     }
 
     fn place(&mut self, counter: Counter) -> CounterPlace {
@@ -180,7 +227,7 @@ impl Registry {
         })
     }
 
-    /// Where what is counted for a counter lies, and how often it counts.
+    /// Where what is counted for a counter lies, in groups and shares too, and how often it counts.
     fn parts_of(&self, counter: Counter) -> Vec<(CounterPlace, i64)> {
         let groups = self.parts.get(&counter).into_iter().flatten().copied();
         std::iter::once((counter, 1))
@@ -263,3 +310,6 @@ pub(super) fn restart() {
         place.take(slots());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,6 +13,7 @@ mod at_call;
 mod calls;
 mod conditional_appends;
 mod counts;
+mod element_appends;
 mod ends;
 mod hooks;
 mod memory_values;
@@ -36,6 +37,7 @@ use crate::fragments::FragmentCounts;
 use crate::instrumentation::ask;
 use crate::slots::offset as tool_offset;
 use crate::switches;
+use crate::vector_elements::VectorElements;
 use crate::{Action, Amounts, BufferId, Inserted, MOST_BUFFERS, Superblock, Switch, Version};
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::RegisterBinding;
@@ -479,6 +481,15 @@ impl Translation<'_, '_> {
                     conditional_appends::emit(self, (item, flags_live), test, (entry, words));
                 }
                 Action::AppendEach(each) => {
+                    if let Some(elements) = VectorElements::of(each) {
+                        match self.completed {
+                            false => element_appends::keep(self, &elements),
+                            true => {
+                                element_appends::emit(self, (item, flags_live), each, &elements);
+                            }
+                        }
+                        continue;
+                    }
                     let pending = self.at_call().of(each.buffer);
                     let call = match self.completed {
                         false => each.call_before(pending),

@@ -1,5 +1,6 @@
 //! Each access to memory, as entries have it, into the file that the second word names: address of
-//! the instruction, kind, address and bytes.
+//! the instruction, kind, address and bytes. With a third word their buffer is not the first, whose
+//! position is in a register.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -35,6 +36,9 @@ impl EachAccess {
     pub(crate) fn new() -> EachAccess {
         let name = arguments().get(1).expect("the file is named");
         let file = File::create(name).expect("the file can be made");
+        if arguments().get(2).is_some() {
+            let _first = Buffer::<EachAccess, Address>::new(1, |_, _, _| ());
+        }
         EachAccess {
             accesses: Buffer::new(1, EachAccess::write),
             file: Mutex::new(BufWriter::new(file)),

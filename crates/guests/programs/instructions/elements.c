@@ -20,6 +20,8 @@ static char *middle;
 static volatile int done;
 static _Alignas(64) union { int32_t d[16]; int64_t q[8]; } indexes, vector_mask;
 static uint64_t mask;
+/* How often the carry flag was still set behind an instruction. */
+static int carried __attribute__((used));
 
 static uint64_t noise(void)
 {
@@ -104,8 +106,9 @@ static char *edge(int size, int count)
     static __attribute__((noinline)) void label(void)                                             \
     {                                                                                             \
         new_mask(count), new_indexes(index_size, count), spread_mask(size, count);                \
-        __asm__ volatile("vmovdqu %0, %%ymm1\n vmovdqu %1, %%ymm2\n" AT(label) code " %%" data     \
-                         "2, 3(%2,%%" index "1," #scale "), %%" data "0\n vzeroupper"               \
+        __asm__ volatile("vmovdqu %0, %%ymm1\n vmovdqu %1, %%ymm2\n stc\n" AT(label) code " %%"   \
+                         data "2, 3(%2,%%" index "1," #scale "), %%" data "0\n vzeroupper\n"       \
+                         "adcl $0, carried(%%rip)"                                                 \
                          ::"m"(indexes), "m"(vector_mask), "r"(middle) : CLOBBERED);               \
         elements(at_##label, 'r', size, index_size, scale, count);                                \
     }
@@ -133,9 +136,10 @@ static __attribute__((noinline)) void gather_whole(void)
     {                                                                                             \
         new_mask(count), spread_mask(size, count);                                                \
         char *place = edge(size, count);                                                          \
-        __asm__ volatile("vmovdqu %0, %%ymm1\n" AT(label##_load) code " (%1), %%" data "1, %%"    \
-                         data "0\n" AT(label##_store) code " %%" data "0, %%" data                 \
-                         "1, (%1)\n vzeroupper" ::"m"(vector_mask), "r"(place) : CLOBBERED);       \
+        __asm__ volatile("vmovdqu %0, %%ymm1\n stc\n" AT(label##_load) code " (%1), %%" data      \
+                         "1, %%" data "0\n" AT(label##_store) code " %%" data "0, %%" data         \
+                         "1, (%1)\n vzeroupper\n adcl $0, carried(%%rip)"                          \
+                         ::"m"(vector_mask), "r"(place) : CLOBBERED);                              \
         runs(at_##label##_load, 'r', place, size, count);                                         \
         runs(at_##label##_store, 'w', place, size, count);                                        \
     }
@@ -344,6 +348,7 @@ int main(void)
         if (tiled)
             tiles();
     }
+    EXPECT(carried == 10 * TIMES);
     done = 1;
     EXPECT(pthread_join(other, NULL) == 0);
     return 0;

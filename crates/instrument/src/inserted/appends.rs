@@ -131,7 +131,8 @@ fn store_all(walk: &mut Walk, item: &Item, entry: BufferEntry, (size, fields): (
     }
 }
 
-fn store(walk: &mut Walk, item: &Item, entry: BufferEntry, field: &Field) {
+/// Emits the store of a field.
+pub(super) fn store(walk: &mut Walk, item: &Item, entry: BufferEntry, field: &Field) {
     // Another field may have borrowed what this one reads.
     walk.give_back(read(item, field));
     if is_apart(walk.bound(), field) {

@@ -18,6 +18,7 @@ use super::Parts;
 use super::at_call::AtCall;
 use super::{Translation, observed};
 use crate::call_forms::{CallForm, note};
+use crate::vector_elements::VectorElements;
 use crate::{Action, Argument, Compiled};
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::cache::Exit;
@@ -133,7 +134,14 @@ pub(super) fn size(parts: &Parts, action: &Action) -> usize {
             let stored = CALL + 2 * BORROWED + entry.fields.len() * FIELD;
             call(test) + called.max(stored)
         }
-        Action::AppendEach(_) => 2 * (CALL + AtCall::size()),
+        Action::AppendEach(each) => match VectorElements::of(each) {
+            None => 2 * (CALL + AtCall::size()),
+            Some(elements) => {
+                let fields: usize = each.operands.iter().map(|(_, fields)| fields.len()).sum();
+                let entry = TEST + fields * FIELD;
+                2 * WIDE + 2 * BORROWED + usize::from(elements.count) * entry
+            }
+        },
         Action::Replace(_) => 0,
     };
     own + values

@@ -19,7 +19,11 @@ pub(super) struct Wide {
 
 /// Emits what puts it into the slots of an argument.
 pub(super) fn store_argument(code: &mut Emitter, number: usize, wide: Wide) {
-    let slot = tool_offset::WIDE_ARGUMENTS + 64 * number as i32;
+    store_slot(code, tool_offset::WIDE_ARGUMENTS + 64 * number as i32, wide);
+}
+
+/// Emits what puts it into slots from one on.
+pub(super) fn store_slot(code: &mut Emitter, slot: i32, wide: Wide) {
     let there = wide.there(process().map_or(0, |it| it.vectors.mask));
     if there != 0 {
         let displacement = code.slot_displacement(slot);

@@ -40,11 +40,16 @@ fn difference(said: &HashMap<u64, Bytes>, seen: &HashMap<u64, Bytes>) -> Option<
     })
 }
 
-fn observe(guest: &str, test: &str) -> Option<(HashMap<u64, Bytes>, HashMap<u64, Bytes>)> {
+fn observe(
+    guest: &str,
+    test: &str,
+    more: &[&str],
+) -> Option<(HashMap<u64, Bytes>, HashMap<u64, Bytes>)> {
     let (_, program) = super::build(guest)?;
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{test}.accesses"));
     let name = file.to_str().expect("a name");
-    let observed = super::under(&["each-access", name], &program, &[], test);
+    let tool = [&["each-access", name], more].concat();
+    let observed = super::under(&tool, &program, &[], test);
     assert_eq!(
         observed.ending,
         Ending::Exited(0),
@@ -60,15 +65,20 @@ fn observe(guest: &str, test: &str) -> Option<(HashMap<u64, Bytes>, HashMap<u64,
 
 #[test]
 fn entries_of_gathers_scatters_and_masked_operands() {
-    if let Some((said, seen)) = observe("instructions/elements", "each-element") {
-        assert_eq!(difference(&said, &seen), None);
+    for (test, more) in [
+        ("each-element", &[][..]),
+        ("each-element-apart", &["apart"]),
+    ] {
+        if let Some((said, seen)) = observe("instructions/elements", test, more) {
+            assert_eq!(difference(&said, &seen), None);
+        }
     }
 }
 
 /// Each round has its entries, also where the instruction ends before its count does.
 #[test]
 fn entries_of_repeated_string_instructions() {
-    if let Some((said, seen)) = observe("instructions/string_elements", "each-round") {
+    if let Some((said, seen)) = observe("instructions/string_elements", "each-round", &[]) {
         assert_eq!(difference(&said, &seen), None);
         // The control: one byte falsified.
         let mut falsified = said.clone();
