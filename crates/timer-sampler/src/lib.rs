@@ -5,7 +5,8 @@
 //!
 //! ```text
 //! begin_and_end  threads    what happens to the process and its threads
-//! signals  blocking         what the program says of signals, and waits for
+//! signals                   what the program says of signals
+//! blocking  sockets         what it waits for
 //! handler                   a sample
 //! thread                    a thread and its slot
 //! record  timer  stack      records; a thread's timer, and its stack
@@ -14,8 +15,8 @@
 //! ```
 //!
 //! The handler allocates nothing, takes no lock, uses no thread-local storage (`errno` neither) and
-//! calls no function that the program may have replaced: what it needs comes with the signal. Nothing else here allocates either, since the
-//! program's allocator may be anyone's.
+//! calls no function that the program may have replaced: what it needs comes with the signal.
+//! Nothing else here allocates either, since the program's allocator may be anyone's.
 //!
 //! Without the environment variable `UNSPOOL_PROFILE_SLOTS` every function only passes its call on.
 //!
@@ -31,6 +32,7 @@ mod real;
 mod record;
 mod signals;
 mod slot;
+mod sockets;
 mod stack;
 mod system_call;
 mod thread;

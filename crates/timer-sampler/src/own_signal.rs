@@ -5,6 +5,7 @@ use std::ffi::c_int;
 
 use libc::sigset_t;
 
+use crate::slot;
 use crate::system_call::system_call;
 
 /// Below the highest, which valgrind and others have, and above those that are given out from
@@ -38,6 +39,18 @@ pub(crate) fn block() -> bool {
 /// Lets the signal come to this thread.
 pub(crate) fn unblock() {
     change(libc::SIG_UNBLOCK);
+}
+
+/// Makes a call with the signal away from this thread, where the process is sampled: what expires
+/// meanwhile comes as one signal behind it.
+#[inline(always)]
+pub(crate) fn away<R>(call: impl FnOnce() -> R) -> R {
+    let is_unblocked = slot::is_open() && block();
+    let result = call();
+    if is_unblocked {
+        unblock();
+    }
+    result
 }
 
 /// Changes the thread's mask by this signal; gives the mask before. What waited for it comes here,

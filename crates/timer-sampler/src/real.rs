@@ -6,6 +6,15 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use unspool_preload::symbols;
 
+/// Where functions are that have not always been in the C library, or are in one of their own: a
+/// program may have opened it for a plugin alone, out of the search order.
+const LIBRARIES: [&CStr; 4] = [
+    c"libpthread.so.0",
+    c"librt.so.1",
+    c"libanl.so.1",
+    c"libaio.so.1",
+];
+
 /// A function that is looked up when it is first needed.
 pub(crate) struct Real {
     name: &'static CStr,
@@ -26,11 +35,12 @@ impl Real {
         if !found.is_null() {
             return found;
         }
-        let found = symbols::next(self.name).unwrap_or(null_mut());
-        if found.is_null() {
-            // A program that calls what its C library does not have would not have started.
+        let beside = |library: &CStr| symbols::in_library(library, self.name);
+        let found = symbols::next(self.name).or_else(|| LIBRARIES.iter().find_map(|it| beside(it)));
+        let Some(found) = found else {
+            // A program that calls what no library has would not have started.
             std::process::abort();
-        }
+        };
         self.found.store(found, Ordering::Relaxed);
         found
     }

@@ -112,6 +112,20 @@ pub(crate) unsafe extern "C" fn sigaction(
     }
 }
 
+/// The same by its older name.
+///
+/// # Safety
+/// The C library's.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn __sigaction(
+    signal: c_int,
+    new: *const libc::sigaction,
+    old: *mut libc::sigaction,
+) -> c_int {
+    // SAFETY: the program's arguments.
+    unsafe { sigaction(signal, new, old) }
+}
+
 /// # Safety
 /// The C library's.
 #[unsafe(no_mangle)]
@@ -188,14 +202,9 @@ fn or_given(set: Option<&sigset_t>, given: *const sigset_t) -> *const sigset_t {
 pub(crate) unsafe extern "C-unwind" fn sigwait(set: *const sigset_t, signal: *mut c_int) -> c_int {
     type Wait = unsafe extern "C-unwind" fn(*const sigset_t, *mut c_int) -> c_int;
     let waited = waited(set);
-    let is_unblocked = slot::is_open() && own_signal::block();
     let real = real!(sigwait: Wait);
     // SAFETY: the program's arguments, or a copy of what they point to.
-    let result = unsafe { real(or_given(waited.as_ref(), set), signal) };
-    if is_unblocked {
-        own_signal::unblock();
-    }
-    result
+    own_signal::away(|| unsafe { real(or_given(waited.as_ref(), set), signal) })
 }
 
 /// # Safety
@@ -207,14 +216,9 @@ pub(crate) unsafe extern "C-unwind" fn sigwaitinfo(
 ) -> c_int {
     type Wait = unsafe extern "C-unwind" fn(*const sigset_t, *mut siginfo_t) -> c_int;
     let waited = waited(set);
-    let is_unblocked = slot::is_open() && own_signal::block();
     let real = real!(sigwaitinfo: Wait);
     // SAFETY: the program's arguments, or a copy of what they point to.
-    let result = unsafe { real(or_given(waited.as_ref(), set), info) };
-    if is_unblocked {
-        own_signal::unblock();
-    }
-    result
+    own_signal::away(|| unsafe { real(or_given(waited.as_ref(), set), info) })
 }
 
 /// # Safety
@@ -231,14 +235,9 @@ pub(crate) unsafe extern "C-unwind" fn sigtimedwait(
         *const libc::timespec,
     ) -> c_int;
     let waited = waited(set);
-    let is_unblocked = slot::is_open() && own_signal::block();
     let real = real!(sigtimedwait: Wait);
     // SAFETY: the program's arguments, or a copy of what they point to.
-    let result = unsafe { real(or_given(waited.as_ref(), set), info, timeout) };
-    if is_unblocked {
-        own_signal::unblock();
-    }
-    result
+    own_signal::away(|| unsafe { real(or_given(waited.as_ref(), set), info, timeout) })
 }
 
 /// # Safety

@@ -248,7 +248,7 @@ impl Room {
     /// Writes bytes.
     ///
     /// # Safety
-    /// They are readable, or other threads of the program are about to be ended by a fault too.
+    /// They are readable as long as the call lasts, and the room was asked for so many.
     pub(crate) unsafe fn copy(&mut self, from: *const u8, bytes: usize) {
         let [(first, count), (second, rest)] = self.parts(bytes);
         // SAFETY: the ring has the room, as was tested; the caller vouches for the source.

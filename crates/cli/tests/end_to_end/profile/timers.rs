@@ -28,6 +28,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         test("waiting", waiting),
         test("many_threads", many_threads),
         test("static_program_is_told", static_program),
+        test("functions_by_other_names", other_names),
     ]
 }
 
@@ -251,5 +252,18 @@ fn static_program(scratch: &Scratch) -> Result<(), Verdict> {
     match outcome.ending == Ending::Exited(0) && is_told {
         true => Ok(()),
         false => fail(format!("{:?}: {}", outcome.ending, outcome.stderr_text())),
+    }
+}
+
+/// Functions that wait by other names than the usual, and at sockets, are not cut short either. The
+/// signal comes while they wait: by the wall clock there are samples of all that time.
+fn other_names(scratch: &Scratch) -> Result<(), Verdict> {
+    let guest = guest_named("profile/other_names", "")?;
+    let options = ["--clock=wall", "--frequency=4000"].map(OsString::from);
+    let profile = profiled_with(scratch, By::Timers, &options, &guest)?;
+    let (total, elapsed) = (number(&profile["total"]), number(&profile["elapsed"]));
+    match total > 0.8 * elapsed && elapsed > 0.5 {
+        true => Ok(()),
+        false => fail(format!("{total} s of {elapsed} s")),
     }
 }
