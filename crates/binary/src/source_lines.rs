@@ -65,15 +65,8 @@ impl SourceLines {
         source_line(location)
     }
 
-    /// The functions that the instruction at an address is in, as the source has their names: those
-    /// that were inlined first, innermost first.
-    #[must_use]
-    pub fn functions(&self, address: FileAddress) -> Vec<String> {
-        let frames = self.frames(address).into_iter();
-        frames.filter_map(|frame| frame.function).collect()
-    }
-
-    /// The same with the lines.
+    /// The functions that the instruction at an address is in, as the source has their names, with
+    /// lines: those that were inlined first, innermost first.
     #[must_use]
     pub fn frames(&self, address: FileAddress) -> Vec<SourceFrame> {
         let mut all = Vec::new();

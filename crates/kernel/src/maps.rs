@@ -1,4 +1,4 @@
-//! The lines of `/proc/self/maps` (`man 5 proc_pid_maps`).
+//! The lines of `/proc/PID/maps` (`man 5 proc_pid_maps`).
 
 use std::io::Read;
 use std::ops::Range;
@@ -24,6 +24,14 @@ pub struct Line<'a> {
     pub offset: u64,
     /// The file's path, or the kernel's name in brackets; empty where it has neither.
     pub name: &'a [u8],
+}
+
+impl Line<'_> {
+    /// Whether what is mapped may be executed.
+    #[must_use]
+    pub fn is_code(&self) -> bool {
+        self.permissions.as_bytes().get(2) == Some(&b'x')
+    }
 }
 
 /// All mappings in such a text.
@@ -74,6 +82,11 @@ nonsense
             line(0x10..0x20, "rw-s", 0, b""),
         ];
         assert!(lines(text).eq(expected));
+        assert!(
+            lines(text)
+                .map(|line| line.is_code())
+                .eq([true, true, false])
+        );
     }
 
     #[test]
@@ -81,6 +94,6 @@ nonsense
         let here = this_process_has_mappings as *const () as u64;
         let text = read();
         let line = lines(&text).find(|line| line.range.contains(&here));
-        assert!(line.is_some_and(|line| line.permissions.contains('x')));
+        assert!(line.is_some_and(|line| line.is_code()));
     }
 }
