@@ -16,8 +16,8 @@ mod write;
 
 pub use read::{ReadError, Recording};
 pub use record::{
-    Counted, Ending, Frame, Image, Node, PathEnd, Process, Record, Sample, Settings, Source,
-    StepCertainty, Thread,
+    Counted, Ending, Frame, Image, Node, PathEnd, Process, Rank, Record, Sample, Settings, Source,
+    StepCertainty, Symbol, Thread, Window,
 };
 pub use write::Writer;
 
@@ -26,8 +26,9 @@ use unspool_container::stream::{Declaration, Form, StreamNumber};
 /// The stream's number in the files that are written.
 const SAMPLES: StreamNumber = StreamNumber(0x200);
 
-/// The version of the stream. Before version 2 there were no timers.
-const VERSION: u32 = 2;
+/// The version of the stream. Before version 2 there were no timers, before version 3 neither windows,
+/// ranks nor symbols.
+const VERSION: u32 = 3;
 
 /// What a file declares.
 fn declaration() -> Declaration {

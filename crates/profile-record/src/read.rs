@@ -1,6 +1,6 @@
 //! Reading a recording.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use unspool_container::bytes::ByteReader;
 use unspool_container::in_place::InPlace;
@@ -8,7 +8,7 @@ use unspool_container::{HeaderError, TraceHeader};
 
 use crate::declaration;
 use crate::record::{
-    Counted, Ending, Frame, Image, Node, Process, Record, Sample, Settings, Thread,
+    Counted, Ending, Frame, Image, Node, Process, Record, Sample, Settings, Symbol, Thread, Window,
 };
 
 /// Why a file is no recording that can be used.
@@ -50,6 +50,12 @@ pub struct Recording {
     pub ending: Option<Ending>,
     /// What timers inside the program have counted, if they took the samples.
     pub counted: Option<Counted>,
+    /// The part of the run that samples are of; none where that is all of it.
+    pub window: Option<Window>,
+    /// The ranks of processes in their MPI job, by the processes' numbers.
+    pub ranks: HashMap<u32, u32>,
+    /// Functions that programs have made themselves, by image and start.
+    pub symbols: BTreeMap<(u32, u64), Symbol>,
     /// What could not be read.
     pub problems: Vec<String>,
 }
@@ -85,6 +91,9 @@ impl Recording {
             lost: 0,
             ending: None,
             counted: None,
+            window: None,
+            ranks: HashMap::new(),
+            symbols: BTreeMap::new(),
             problems: Vec::new(),
         };
         for gap in &file.gaps {
@@ -106,6 +115,14 @@ impl Recording {
             }
         }
         Ok(recording)
+    }
+
+    /// The function at an address of an image, as its program has told it.
+    #[must_use]
+    pub fn symbol_at(&self, image: u32, address: u64) -> Option<&Symbol> {
+        let before = self.symbols.range((image, 0)..=(image, address));
+        let (_, symbol) = before.last()?;
+        (address - symbol.start < symbol.length).then_some(symbol)
     }
 
     /// Adds a record; none if it makes no sense.
@@ -143,6 +160,13 @@ impl Recording {
             Record::Lost(count) => self.lost = self.lost.saturating_add(count),
             Record::Counted(counted) => self.counted = Some(counted),
             Record::Ending(ending) => self.ending = Some(ending),
+            Record::Window(window) => self.window = Some(window),
+            Record::Rank(rank) => {
+                self.ranks.insert(rank.pid, rank.rank);
+            }
+            Record::Symbol(symbol) => {
+                self.symbols.insert((symbol.image, symbol.start), symbol);
+            }
         }
         Some(())
     }

@@ -26,6 +26,12 @@ pub enum Record {
     Ending(Ending),
     /// What timers inside the program have counted.
     Counted(Counted),
+    /// Samples are of this part of the run only.
+    Window(Window),
+    /// A process is one of an MPI job.
+    Rank(Rank),
+    /// A function that its program has made itself.
+    Symbol(Symbol),
 }
 
 /// How samples are taken.
@@ -74,6 +80,37 @@ pub struct Counted {
     pub used_ns: u64,
     /// Threads that had no timer, for want of room or of what the kernel gives.
     pub threads_left_out: u64,
+}
+
+/// A part of a run, in times after its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// Where it begins.
+    pub from_ns: u64,
+    /// Where it ends; none where that is the run's end.
+    pub until_ns: Option<u64>,
+}
+
+/// A process of an MPI job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rank {
+    /// The kernel's number.
+    pub pid: u32,
+    /// The job's number: its rank in `MPI_COMM_WORLD`.
+    pub rank: u32,
+}
+
+/// A function of an image, whose file does not tell it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Symbol {
+    /// The image.
+    pub image: u32,
+    /// The address at which it begins.
+    pub start: u64,
+    /// Its length in bytes.
+    pub length: u64,
+    /// Its name.
+    pub name: String,
 }
 
 /// A process.
@@ -276,6 +313,16 @@ impl Record {
                     counted.threads_left_out,
                 ],
             ),
+            Record::Window(window) => {
+                // One more than the end, so that none is zero.
+                let until = window.until_ns.map_or(0, |end| end.saturating_add(1));
+                start(12, &[window.from_ns, until]);
+            }
+            Record::Rank(rank) => start(13, &[rank.pid.into(), rank.rank.into()]),
+            Record::Symbol(symbol) => {
+                start(14, &[symbol.image.into(), symbol.start, symbol.length]);
+                put_bytes(bytes, symbol.name.as_bytes());
+            }
         }
     }
 
@@ -337,6 +384,20 @@ impl Record {
                 without_room: bytes.varint()?,
                 used_ns: bytes.varint()?,
                 threads_left_out: bytes.varint()?,
+            }),
+            12 => Record::Window(Window {
+                from_ns: bytes.varint()?,
+                until_ns: bytes.varint()?.checked_sub(1),
+            }),
+            13 => Record::Rank(Rank {
+                pid: bytes.number()?,
+                rank: bytes.number()?,
+            }),
+            14 => Record::Symbol(Symbol {
+                image: bytes.number()?,
+                start: bytes.varint()?,
+                length: bytes.varint()?,
+                name: bytes.text()?,
             }),
             _ => return Err(Malformed),
         })

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use unspool_container::Order;
 
 use super::*;
-use crate::record::{PathEnd, Source, StepCertainty};
+use crate::record::{PathEnd, Rank, Source, StepCertainty};
 use crate::write::Writer;
 
 fn header() -> TraceHeader {
@@ -74,6 +74,17 @@ fn records() -> Vec<Record> {
             used_ns: 8,
             threads_left_out: 1,
         }),
+        Record::Window(Window {
+            from_ns: 3,
+            until_ns: Some(0),
+        }),
+        Record::Rank(Rank { pid: 7, rank: 2 }),
+        Record::Symbol(Symbol {
+            image: 0,
+            start: 0x20,
+            length: 0x10,
+            name: "made".to_owned(),
+        }),
     ]
 }
 
@@ -100,6 +111,13 @@ fn what_was_written_is_read() {
     assert_eq!(recording.settings.unwrap().source, Source::WallTimers);
     assert_eq!(recording.counted.unwrap().without_room, 2);
     assert_eq!(recording.counted.unwrap().used_ns, 8);
+    let window = recording.window.unwrap();
+    assert_eq!((window.from_ns, window.until_ns), (3, Some(0)));
+    assert_eq!(recording.ranks[&7], 2);
+    let named = |image, address| recording.symbol_at(image, address).is_some();
+    let found = [(0, 0x1f), (0, 0x20), (0, 0x2f), (0, 0x30), (1, 0x20)];
+    let found = found.map(|(image, address)| named(image, address));
+    assert_eq!(found, [false, true, true, false, false]);
     assert_eq!((recording.lost, recording.ending.unwrap().user_ns), (3, 4));
 }
 
@@ -108,7 +126,7 @@ fn a_file_that_was_cut_off_keeps_what_is_whole() {
     let whole = written(&records());
     let recording = Recording::read(&whole[..whole.len() - 1]).unwrap();
     assert_eq!(recording.samples.len(), 1);
-    assert_eq!(recording.counted, None);
+    assert_eq!((recording.ranks.len(), recording.symbols.len()), (1, 0));
     assert_eq!(recording.problems.len(), 1);
 }
 
