@@ -1,7 +1,6 @@
 //! Builds what is loaded into programs that run natively, as shared libraries: the collector, the
 //! runtime of instrumented programs, and the probes.
 
-use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
@@ -36,18 +35,11 @@ fn main() {
     }
     build("timer-sampler", &[], crates, &out);
     // Probes begin before all other libraries, so that they miss nothing of these.
-    let probes = build("probes", &["-Clink-arg=-Wl,-z,initfirst"], crates, &out);
-    let content = fs::read(&probes).expect("the library was just built");
-    let mut hasher = DefaultHasher::new();
-    hasher.write(&content);
-    println!(
-        "cargo::rustc-env=UNSPOOL_PROBES_HASH={:016x}",
-        hasher.finish()
-    );
+    build("probes", &["-Clink-arg=-Wl,-z,initfirst"], crates, &out);
 }
 
-/// Builds a package. Returns where its library is.
-fn build(package: &str, flags: &[&str], crates: &Path, out: &Path) -> PathBuf {
+/// Builds a package.
+fn build(package: &str, flags: &[&str], crates: &Path, out: &Path) {
     let target = out.join("target");
     let mut command = Command::new(variable("CARGO"));
     command
@@ -74,9 +66,7 @@ fn build(package: &str, flags: &[&str], crates: &Path, out: &Path) -> PathBuf {
     assert!(status.success(), "building {package} failed: {command:?}");
     let name = format!("libunspool_{}.so", package.replace('-', "_"));
     let built = target.join(TARGET).join("release").join(&name);
-    let copied = out.join(&name);
-    copy(&built, &copied);
-    copied
+    copy(&built, &out.join(&name));
 }
 
 fn variable(name: &str) -> String {

@@ -9,6 +9,7 @@ use std::process::ExitStatus;
 use crate::exit_status;
 use crate::failure::{Failure, warn};
 
+pub(crate) mod preload;
 pub(crate) mod termination;
 
 /// The failure of a program that could not be started.

@@ -20,9 +20,6 @@ pub const TIMER_SAMPLER: &[u8] =
 /// The probes that come with the command.
 pub const PROBES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libunspool_probes.so"));
 
-/// What tells this build of the probes from others, in hexadecimal digits.
-pub const PROBES_HASH: &str = env!("UNSPOOL_PROBES_HASH");
-
 #[cfg(test)]
 mod tests {
     #[test]

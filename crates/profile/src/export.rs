@@ -7,7 +7,6 @@
 //! | [`speedscope()`] | `file-format-schema.json` | speedscope.app |
 
 mod firefox;
-mod named_paths;
 mod pprof;
 mod speedscope;
 #[cfg(test)]
@@ -16,10 +15,3 @@ mod tests;
 pub use firefox::firefox;
 pub use pprof::pprof;
 pub use speedscope::speedscope;
-
-/// What is told of a run besides its samples.
-fn title(recording: &unspool_profile_record::Recording) -> String {
-    let words = recording.header.arguments.iter();
-    let words: Vec<_> = words.map(|word| String::from_utf8_lossy(word)).collect();
-    words.join(" ")
-}

@@ -39,6 +39,7 @@ fn within_line(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use crate::named_paths::NamedPaths;
     use crate::profile::Profile;
     use crate::recordings::of_paths;
 
@@ -46,7 +47,7 @@ mod tests {
     #[test]
     fn any_name_is_one_of_a_line_and_no_time_is_nothing() {
         let recording = of_paths(&[(&["a;b\nc"], 3), (&["a;b\nc", "d"], 999)]);
-        let text = Profile::new(&recording).to_folded();
+        let text = Profile::new(&NamedPaths::new(&recording)).to_folded();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines, ["a:b c+0x10 3", "a:b c+0x10;d+0x10 999"]);
     }

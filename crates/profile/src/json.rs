@@ -48,6 +48,7 @@ impl Profile {
         let threads = self.threads.iter().map(|thread| {
             json!({
                 "process": thread.pid,
+                "rank": thread.rank,
                 "thread": thread.tid,
                 "name": thread.name,
                 "samples": thread.samples,
@@ -72,6 +73,10 @@ impl Profile {
             "longest": seconds(self.longest_ns),
             "lost": self.lost,
             "total": seconds(self.total_ns),
+            "window": self.window.map(|window| json!({
+                "from": seconds(window.from_ns),
+                "until": window.until_ns.map(seconds),
+            })),
             "elapsed": self.ending.map(|ending| seconds(ending.elapsed_ns)),
             "user": self.ending.map(|ending| seconds(ending.user_ns)),
             "system": self.ending.map(|ending| seconds(ending.system_ns)),

@@ -1,7 +1,7 @@
 //! Where did the time go? From the samples of a run to the times of its functions and call paths.
 //!
-//! You supply a [`Recording`](unspool_profile_record::Recording); [`Profile::new`] finds the names
-//! of its functions, inlined ones and lines of the source among them, and adds up. `text`, `json`
+//! You supply a [`Recording`](unspool_profile_record::Recording); [`NamedPaths::new`] finds the names
+//! of its functions, inlined ones and lines of the source among them, and [`Profile::new`] adds up. `text`, `json`
 //! and `folded` show it; [`export`] writes what other programs read, sample by sample.
 //! `docs/profile.md` says what each figure means.
 //!
@@ -16,6 +16,7 @@ mod call_tree;
 pub mod export;
 mod folded;
 mod json;
+mod named_paths;
 mod names;
 mod profile;
 mod quality;
@@ -24,6 +25,7 @@ mod recordings;
 mod text;
 
 pub use call_tree::{CallTree, FunctionId, TreeNode};
+pub use named_paths::NamedPaths;
 pub use profile::{Function, LineTime, Profile, ThreadTime};
 pub use quality::Quality;
 pub use text::View;

@@ -83,6 +83,9 @@ impl<'a> Names<'a> {
         if path.starts_with('[') && frame.address == 0 {
             return Named::of(path.clone(), path);
         }
+        if let Some(symbol) = self.recording.symbol_at(image.number, frame.address) {
+            return Named::of(symbol.name.clone(), path);
+        }
         let problems = &mut self.problems;
         let file = self.files.entry(image.number);
         let symbols = file.or_insert_with(|| open(image, problems));

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
-use unspool_profile_record::{Counted, Ending, Recording, Settings};
+use unspool_profile_record::{Counted, Ending, Recording, Settings, Window};
 
 use crate::call_tree::{CallTree, FunctionId};
-use crate::names::Names;
+use crate::named_paths::NamedPaths;
 use crate::quality::Quality;
 
 /// A function and its time.
@@ -38,6 +38,8 @@ pub struct LineTime {
 pub struct ThreadTime {
     /// Its process.
     pub pid: u32,
+    /// The rank of its process, if that is one of an MPI job.
+    pub rank: Option<u32>,
     /// Its number.
     pub tid: u32,
     /// Its name.
@@ -59,6 +61,8 @@ pub struct Profile {
     pub ending: Option<Ending>,
     /// What timers inside the program have counted, if they took the samples.
     pub counted: Option<Counted>,
+    /// The part of the run that samples are of; none where that is all of it.
+    pub window: Option<Window>,
     /// Samples, and how many more were lost.
     pub samples: u64,
     /// The longest time that one sample stands for.
@@ -84,10 +88,11 @@ pub struct Profile {
 impl Profile {
     /// Adds a recording up.
     #[must_use]
-    pub fn new(recording: &Recording) -> Profile {
+    pub fn new(paths: &NamedPaths<'_>) -> Profile {
+        let recording = paths.recording;
         let mut building = Building {
             recording,
-            names: Names::new(recording),
+            paths,
             functions: Vec::new(),
             ids: FxHashMap::default(),
             named: FxHashMap::default(),
@@ -117,7 +122,6 @@ impl Profile {
         let Building {
             mut functions,
             mut tree,
-            names,
             ..
         } = building;
         tree.sum_up();
@@ -130,10 +134,11 @@ impl Profile {
             *self_ns = self_ns.saturating_add(node.self_ns);
         }
         Profile {
-            command: command(recording),
+            command: paths.command(),
             settings: recording.settings,
             ending: recording.ending,
             counted: recording.counted,
+            window: recording.window,
             samples: recording.samples.len() as u64,
             longest_ns,
             lost: recording.lost,
@@ -141,9 +146,9 @@ impl Profile {
             functions,
             tree,
             lines: sorted(lines),
-            threads: named_threads(recording, threads),
+            threads: named_threads(paths, threads),
             quality: Quality::of(recording),
-            problems: [recording.problems.clone(), names.problems].concat(),
+            problems: [&recording.problems[..], &paths.problems].concat(),
         }
     }
 
@@ -159,13 +164,6 @@ impl Profile {
         });
         functions
     }
-}
-
-fn command(recording: &Recording) -> Vec<String> {
-    let words = recording.header.arguments.iter();
-    words
-        .map(|word| String::from_utf8_lossy(word).into_owned())
-        .collect()
 }
 
 fn sorted(lines: FxHashMap<(FunctionId, String), u64>) -> Vec<LineTime> {
@@ -185,23 +183,16 @@ fn sorted(lines: FxHashMap<(FunctionId, String), u64>) -> Vec<LineTime> {
 }
 
 fn named_threads(
-    recording: &Recording,
+    paths: &NamedPaths<'_>,
     threads: BTreeMap<(u32, u32), (u64, u64)>,
 ) -> Vec<ThreadTime> {
-    let name = |pid, tid| {
-        let thread = recording
-            .threads
-            .get(&(pid, tid))
-            .map(|thread| &thread.name);
-        let process = recording.processes.get(&pid).map(|process| &process.name);
-        thread.or(process).cloned().unwrap_or_default()
-    };
     threads
         .into_iter()
         .map(|((pid, tid), (samples, self_ns))| ThreadTime {
             pid,
+            rank: paths.rank(pid),
             tid,
-            name: name(pid, tid),
+            name: paths.thread_name((pid, tid)).to_owned(),
             samples,
             self_ns,
         })
@@ -211,7 +202,7 @@ fn named_threads(
 /// A profile that is being added up.
 struct Building<'a> {
     recording: &'a Recording,
-    names: Names<'a>,
+    paths: &'a NamedPaths<'a>,
     functions: Vec<Function>,
     ids: FxHashMap<(String, String), FunctionId>,
     /// What each frame is called.
@@ -246,9 +237,9 @@ impl Building<'_> {
     /// Has the names of a frame at hand.
     fn name(&mut self, frame: u32) -> &(Vec<FunctionId>, Option<String>) {
         if !self.named.contains_key(&frame) {
-            let named = self.names.of(&self.recording.frames[&frame]);
+            let named = self.paths.frame(frame);
             let line = named.line().map(ToString::to_string);
-            let functions = named.functions.into_iter();
+            let functions = named.functions.iter().cloned();
             let ids = functions.map(|name| self.id(name, &named.image)).collect();
             self.named.insert(frame, (ids, line));
         }

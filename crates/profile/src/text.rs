@@ -1,5 +1,6 @@
 //! The profile for people.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use unspool_profile_record::Source;
@@ -91,6 +92,7 @@ impl Profile {
                 "{lost} samples were lost: the recorder did not keep up"
             )?;
         }
+        self.write_window(out)?;
         self.write_source(out)?;
         let quality = &self.quality;
         writeln!(
@@ -110,6 +112,24 @@ impl Profile {
             writeln!(out, "--stack-bytes looks at more of each stack")?;
         }
         Ok(())
+    }
+
+    /// Which part of the run samples are of.
+    fn write_window(&self, out: &mut String) -> std::fmt::Result {
+        let Some(window) = self.window else {
+            return Ok(());
+        };
+        let elapsed_ns = self.ending.map(|ending| ending.elapsed_ns);
+        let ends = [window.until_ns, elapsed_ns].into_iter().flatten().min();
+        let from = seconds(window.from_ns);
+        let until = ends.map_or("its end".to_owned(), seconds);
+        write!(out, "samples are of the run from {from} to {until}")?;
+        if let Some((ends, elapsed_ns)) = ends.zip(elapsed_ns) {
+            let part = ends.saturating_sub(window.from_ns) as f64;
+            let share = 100.0 * part / elapsed_ns.max(1) as f64;
+            write!(out, ", {share:.1} % of it; other figures are of all of it")?;
+        }
+        writeln!(out)
     }
 
     /// What the way in which samples were taken says of them.
@@ -140,7 +160,8 @@ impl Profile {
             "timers expired {} times: samples stand for {}, {} found no room",
             counted.expirations, counted.sampled, counted.without_room
         )?;
-        let told = counted.sampled + counted.without_room;
+        // A program can write anything to what it shares.
+        let told = counted.sampled.saturating_add(counted.without_room);
         match counted.expirations.saturating_sub(told) {
             0 => writeln!(out)?,
             cut => writeln!(out, ", {cut} were of threads that ended meanwhile")?,
@@ -189,6 +210,7 @@ impl Profile {
     }
 
     fn write_threads(&self, out: &mut String) -> std::fmt::Result {
+        self.write_ranks(out)?;
         writeln!(out, "\n    time  self time  thread")?;
         let mut threads: Vec<_> = self.threads.iter().collect();
         threads.sort_by_key(|thread| std::cmp::Reverse(thread.self_ns));
@@ -196,14 +218,41 @@ impl Profile {
             let own = self.percent(thread.self_ns);
             let time = seconds(thread.self_ns);
             let (name, pid, tid) = (&thread.name, thread.pid, thread.tid);
+            let rank = thread
+                .rank
+                .map_or(String::new(), |rank| format!("rank {rank}, "));
             writeln!(
                 out,
-                "{own}  {time:>9}  {name} (process {pid}, thread {tid})"
+                "{own}  {time:>9}  {name} ({rank}process {pid}, thread {tid})"
             )?;
         }
         if threads.len() > SHOWN {
             let more = threads.len() - SHOWN;
             writeln!(out, "                     and {more} more threads")?;
+        }
+        Ok(())
+    }
+
+    /// The processes of an MPI job, by their ranks.
+    fn write_ranks(&self, out: &mut String) -> std::fmt::Result {
+        let mut ranks: BTreeMap<u32, u64> = BTreeMap::new();
+        for thread in &self.threads {
+            if let Some(rank) = thread.rank {
+                let spent = ranks.entry(rank).or_default();
+                *spent = spent.saturating_add(thread.self_ns);
+            }
+        }
+        if ranks.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "\n    time  self time  rank")?;
+        for (rank, &ns) in ranks.iter().take(SHOWN) {
+            let (own, time) = (self.percent(ns), seconds(ns));
+            writeln!(out, "{own}  {time:>9}  rank {rank}")?;
+        }
+        if ranks.len() > SHOWN {
+            let more = ranks.len() - SHOWN;
+            writeln!(out, "                     and {more} more ranks")?;
         }
         Ok(())
     }
@@ -240,4 +289,75 @@ impl Profile {
 
 fn seconds(ns: u64) -> String {
     format!("{:.3} s", ns as f64 / 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    use unspool_profile_record::{Counted, Ending, Settings, Window};
+
+    use super::*;
+    use crate::named_paths::NamedPaths;
+    use crate::recordings::of_paths;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn summary(window: Option<Window>, counted: Option<Counted>) -> String {
+        let mut recording = of_paths(&[(&["main"], SECOND)]);
+        recording.window = window;
+        recording.counted = counted;
+        recording.settings = Some(Settings {
+            period_ns: u64::MAX,
+            stack_bytes: 512,
+            includes_kernel: false,
+            source: Source::CpuTimers,
+        });
+        recording.ending = Some(Ending {
+            elapsed_ns: 4 * SECOND,
+            user_ns: SECOND,
+            system_ns: 0,
+        });
+        recording.ranks.insert(7, 3);
+        Profile::new(&NamedPaths::new(&recording)).to_text(&[View::Flat])
+    }
+
+    #[test]
+    fn a_part_of_a_run_ends_with_it() {
+        let window = |from_ns, until_ns| {
+            let text = summary(Some(Window { from_ns, until_ns }), None);
+            let line = text.lines().find(|line| line.starts_with("samples are"));
+            line.unwrap_or_default().to_owned()
+        };
+        let all = "; other figures are of all of it";
+        let expected = format!("samples are of the run from 1.000 s to 3.000 s, 50.0 % of it{all}");
+        assert_eq!(window(SECOND, Some(3 * SECOND)), expected);
+        let expected = format!("samples are of the run from 1.000 s to 4.000 s, 75.0 % of it{all}");
+        assert_eq!(window(SECOND, None), expected);
+        assert_eq!(window(SECOND, Some(9 * SECOND)), expected);
+        assert!(window(5 * SECOND, None).contains(" 0.0 %"));
+        assert!(!summary(None, None).contains("samples are of"));
+    }
+
+    #[test]
+    fn ranks_are_told_beside_processes() {
+        let text = summary(None, None);
+        assert!(text.contains("1.000 s  rank 3\n"), "{text}");
+        assert!(
+            text.contains("worker (rank 3, process 7, thread 7)"),
+            "{text}"
+        );
+    }
+
+    /// A program can write anything into memory that it shares.
+    #[test]
+    fn counts_of_any_size_are_told() {
+        let most = u64::MAX;
+        let counted = Counted {
+            expirations: most,
+            sampled: most,
+            without_room: most,
+            used_ns: most,
+            threads_left_out: most,
+        };
+        assert!(summary(None, Some(counted)).contains("timers expired"));
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use unspool_unwind::{ImageCode, Module, Modules};
+use unspool_unwind::{ImageCode, Module, Modules, Section};
 
 use crate::image::Image;
 
@@ -68,6 +68,35 @@ impl AddressSpace {
             .partition_point(|mapping| mapping.start <= address);
         let mapping = &self.mappings[behind.checked_sub(1)?];
         (address < mapping.end).then_some(mapping)
+    }
+}
+
+/// The code of a process with what has no file, which is read where it is.
+pub(crate) struct WithMemory<'a> {
+    pub(crate) space: &'a AddressSpace,
+    /// Copies memory of the process from an address on; says how much could be copied.
+    pub(crate) read: &'a (dyn Fn(u64, &mut [u8]) -> usize + Sync),
+}
+
+impl Modules for WithMemory<'_> {
+    fn module_at(&self, address: u64) -> Option<Module<'_>> {
+        let mapping = self.space.mapping_at(address)?;
+        if mapping.bias.is_some() {
+            return self.space.module_at(address);
+        }
+        let range = mapping.start..mapping.end;
+        Some(Module {
+            range: range.clone(),
+            bias: 0,
+            frames: Section::default(),
+            header: None,
+            code: ImageCode::Memory {
+                range,
+                bias: 0,
+                read: self.read,
+            },
+            functions: &[],
+        })
     }
 }
 

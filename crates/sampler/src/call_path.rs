@@ -2,12 +2,13 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use unspool_profile_record::{PathEnd, StepCertainty};
 use unspool_unwind::{Certainty, Failure, Found, Registers, Step, Unwinder};
 
-use crate::address_space::AddressSpace;
+use crate::address_space::{AddressSpace, WithMemory};
 use crate::kernel_record::Sampled;
 
 /// No path is longer: damaged call-frame information could make one that is.
@@ -27,15 +28,16 @@ pub(crate) struct PathFrame {
 pub(crate) struct CallPaths {
     unwinder: Unwinder,
     certainties: FxHashMap<(u64, u64), StepCertainty>,
-    /// The memory of the process, for pointers to functions that are linked when they are called.
-    memory: Option<File>,
+    /// The memory of the process, for pointers to functions that are linked when they are called, and
+    /// for code that it has made itself.
+    memory: Option<Arc<File>>,
 }
 
 impl CallPaths {
     /// For the process of this number.
     pub(crate) fn new(pid: u32) -> CallPaths {
         CallPaths {
-            memory: File::open(format!("/proc/{pid}/mem")).ok(),
+            memory: File::open(format!("/proc/{pid}/mem")).ok().map(Arc::new),
             ..CallPaths::default()
         }
     }
@@ -63,9 +65,14 @@ impl CallPaths {
         };
         path.push(first);
         let start = registers.sp().unwrap_or(0);
+        let memory = self.memory.clone();
+        let code = WithMemory {
+            space,
+            read: &|address, to| read_memory(memory.as_deref(), address, to),
+        };
         let mut read = |address: u64| word(&sampled.stack, address.checked_sub(start)?);
         while path.len() < MOST_FRAMES {
-            match self.unwinder.step(space, &mut registers, &mut read) {
+            match self.unwinder.step(&code, &mut registers, &mut read) {
                 Ok(Step::Outermost) => return PathEnd::Outermost,
                 Ok(Step::Caller(found)) => {
                     if registers.is_interrupted
@@ -78,7 +85,7 @@ impl CallPaths {
                     }
                     path.push(PathFrame {
                         address: registers.lookup_address(),
-                        certainty: self.certainty(space, found, &registers),
+                        certainty: self.certainty(&code, found, &registers),
                     });
                 }
                 Err(_) if space.begins_at(registers.lookup_address()) => {
@@ -92,7 +99,7 @@ impl CallPaths {
 
     fn certainty(
         &mut self,
-        space: &AddressSpace,
+        code: &WithMemory<'_>,
         found: Found,
         caller: &Registers,
     ) -> StepCertainty {
@@ -103,13 +110,12 @@ impl CallPaths {
         if let Some(&known) = self.certainties.get(&key) {
             return known;
         }
-        let memory = self.memory.as_ref();
         let mut read = |address: u64| {
             let mut word = [0; 8];
-            memory?.read_exact_at(&mut word, address).ok()?;
-            Some(u64::from_le_bytes(word))
+            let is_whole = (code.read)(address, &mut word) == word.len();
+            is_whole.then(|| u64::from_le_bytes(word))
         };
-        let certainty = match Unwinder::certainty(space, found, caller.pc, &mut read) {
+        let certainty = match Unwinder::certainty(code, found, caller.pc, &mut read) {
             Certainty::Wrong => StepCertainty::Wrong,
             Certainty::Confirmed | Certainty::ConfirmedTail => StepCertainty::Confirmed,
             Certainty::ProbableTail | Certainty::ProbableIndirect => StepCertainty::Probable,
@@ -117,6 +123,11 @@ impl CallPaths {
         self.certainties.insert(key, certainty);
         certainty
     }
+}
+
+/// Copies memory of a process; says how much could be copied.
+fn read_memory(memory: Option<&File>, address: u64, to: &mut [u8]) -> usize {
+    memory.map_or(0, |memory| memory.read_at(to, address).unwrap_or(0))
 }
 
 /// The word of a stack that begins so many bytes from its start.

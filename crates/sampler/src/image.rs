@@ -1,9 +1,10 @@
 //! What unwinding needs of a file, and which address of it is where in a process.
 
-use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use unspool_binary::{FileOffset, FrameInformation, LoadedBytes, Module, RuntimeAddress};
+use unspool_kernel::maps;
 use unspool_unwind::{Entries, Section, search_table};
 
 /// The code at an entry is short: it calls a function with call-frame information and never returns.
@@ -142,15 +143,12 @@ fn section(loaded: &LoadedBytes) -> Section<'_> {
 
 /// The vdso of this process: all processes of a system have the same one.
 fn vdso() -> Option<Vec<u8>> {
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    let line = maps.lines().find(|line| line.ends_with(VDSO))?;
-    let (start, end) = line.split(' ').next()?.split_once('-')?;
-    let start = u64::from_str_radix(start, 16).ok()?;
-    let end = u64::from_str_radix(end, 16).ok()?;
-    let mut memory = std::fs::File::open("/proc/self/mem").ok()?;
-    memory.seek(SeekFrom::Start(start)).ok()?;
-    let mut bytes = vec![0; usize::try_from(end.checked_sub(start)?).ok()?];
-    memory.read_exact(&mut bytes).ok()?;
+    let text = maps::read();
+    let line = maps::lines(&text).find(|line| line.name == VDSO.as_bytes())?;
+    let memory = std::fs::File::open("/proc/self/mem").ok()?;
+    let length = line.range.end.checked_sub(line.range.start)?;
+    let mut bytes = vec![0; usize::try_from(length).ok()?];
+    memory.read_exact_at(&mut bytes, line.range.start).ok()?;
     Some(bytes)
 }
 
@@ -166,6 +164,9 @@ mod tests {
         let unwinding = image.unwinding(function).unwrap();
         assert!(!unwinding.frames.bytes.is_empty() && unwinding.header.is_some());
         assert!(image.unwinding(u64::MAX).is_none());
+        // Nothing but the bytes of memory says what the vdso has.
+        let vdso = Image::read(2, std::process::id(), VDSO);
+        assert!(!vdso.contents.unwrap().described.is_empty());
         let unknown = Image::read(1, std::process::id(), "//anon");
         assert_eq!((unknown.bias(0x1000, 0), unknown.build_id.len()), (None, 0));
     }

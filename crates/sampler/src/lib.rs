@@ -9,45 +9,59 @@
 //! records. In both cases they are unwound and written here, outside the program.
 //!
 //! You supply a command, a back end and an output; [`run()`] runs the one and writes a recording
-//! ([`unspool_profile_record`]) to the other. Names and lines of the source are not looked up
+//! ([`unspool_profile_record`]) to the other; [`attach()`] records a process that runs. Names and lines of the source are not looked up
 //! here: that is for whoever reads the recording.
 //!
 //! ```text
-//! run                   a run from start to end
+//! run  attach           a run from start to end; a process that runs already
+//! recording             from what is read to the file
 //! perf  timers          the two back ends
 //! trial                 what the kernel allows
-//! slot_file             what is shared with programs
+//! slot_file  removal    what is shared with programs, and goes in the end
 //! perf_event  ring      what the kernel is asked for, and where it answers
-//! source  sampling      what a back end is; how often and how much is looked at
+//! shared_memory         memory of both
+//! source  sampling      what a back end is; when, how often and how much is looked at
 //! observer              follows all processes
 //! tree                  the calling context tree as it is written
 //! call_path             from a sample to the frames
 //! address_space  image  where code is in a process; what unwinding needs of a file
 //! kernel_record         what a back end says
-//! mappings              lines of /proc/PID/maps
+//! mpi_rank              which processes are ranks of a job
+//! generated_code        functions of just-in-time compilers
+//! perf_map              what these say of them
+//! clock                 times
 //! file_size_limit       what holds for the program and not for its recording
 //! ```
 #![deny(missing_docs)]
 
 mod address_space;
+mod attach;
 mod call_path;
+mod clock;
 mod file_size_limit;
+mod generated_code;
 mod image;
 mod kernel_record;
-mod mappings;
+mod mpi_rank;
 mod observer;
 mod perf;
 mod perf_event;
+mod perf_map;
+mod recording;
+mod removal;
 mod ring;
 mod run;
 mod sampling;
+mod shared_memory;
 mod slot_file;
 mod source;
 mod timers;
 mod tree;
 pub mod trial;
 
+pub use attach::attach;
+pub use perf::Perf;
 pub use perf_event::SetupError;
-pub use run::{Backend, Clock, Outcome, RunError, is_perf_allowed, run};
-pub use sampling::Sampling;
+pub use run::{Backend, Clock, Outcome, RunError, run};
+pub use sampling::{Sampling, Window};
 pub use timers::LeftOut;

@@ -1,27 +1,43 @@
 //! Follows what the kernel says of all processes of a run, and writes it.
 
 use std::io::{self, Write};
+use std::ops::Range;
 use std::rc::Rc;
+use std::time::SystemTime;
 
 use rustc_hash::FxHashMap;
+use unspool_kernel::maps;
 use unspool_profile_record::{
-    Image as ImageRecord, Process, Record, Sample, StepCertainty, Thread, Writer,
+    Image as ImageRecord, Process, Rank, Record, Sample, StepCertainty, Symbol, Thread, Writer,
 };
 
 use crate::address_space::{AddressSpace, Mapping};
 use crate::call_path::{CallPaths, PathFrame};
+use crate::generated_code::GeneratedCode;
 use crate::image::Image;
 use crate::kernel_record::{KernelRecord, Sampled, What};
-use crate::mappings;
+use crate::mpi_rank;
+use crate::perf_map::Function;
 use crate::tree::Tree;
 
 /// What stands for the kernel's code.
 const KERNEL: &str = "[kernel]";
 
+/// What stands for code in memory without a file.
+pub(crate) const WITHOUT_FILE: &str = "//anon";
+
 /// A process of the run.
 struct Observed {
     space: AddressSpace,
     paths: CallPaths,
+}
+
+/// By what an image is known: a file by its path, memory without one by its process.
+fn key(pid: u32, path: &str) -> String {
+    match path {
+        WITHOUT_FILE => format!("{path}/{pid}"),
+        path => path.to_owned(),
+    }
 }
 
 /// All processes of a run.
@@ -30,25 +46,59 @@ pub(crate) struct Observer<W> {
     tree: Tree,
     processes: FxHashMap<u32, Observed>,
     images: FxHashMap<String, Rc<Image>>,
+    next_image: u32,
     /// The path of what is in the program for our sake: its frames are left out.
     left_out: Option<String>,
+    /// Samples of other times are left out.
+    kept: Range<u64>,
+    /// When the first process began.
+    since: SystemTime,
+    ranks: FxHashMap<u32, u32>,
+    /// Code that programs have made themselves, by the numbers of its images.
+    generated: FxHashMap<u32, GeneratedCode>,
     path: Vec<PathFrame>,
 }
 
 impl<W: Write> Observer<W> {
-    pub(crate) fn new(writer: Writer<W>, left_out: Option<String>) -> Observer<W> {
+    pub(crate) fn new(
+        writer: Writer<W>,
+        left_out: Option<String>,
+        kept: Range<u64>,
+        since: SystemTime,
+    ) -> Observer<W> {
         Observer {
             left_out,
+            kept,
+            since,
+            generated: FxHashMap::default(),
+            ranks: FxHashMap::default(),
             writer,
             tree: Tree::default(),
             processes: FxHashMap::default(),
             images: FxHashMap::default(),
+            next_image: 0,
             path: Vec::new(),
         }
     }
 
     /// Has a reader see what is known so far.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
+        for (image, code) in &mut self.generated {
+            for Function {
+                start,
+                length,
+                name,
+            } in code.new_functions(self.since)
+            {
+                let image = *image;
+                self.writer.write(&Record::Symbol(Symbol {
+                    image,
+                    start,
+                    length,
+                    name,
+                }))?;
+            }
+        }
         self.writer.flush()
     }
 
@@ -61,9 +111,10 @@ impl<W: Write> Observer<W> {
     pub(crate) fn take(&mut self, record: KernelRecord) -> io::Result<()> {
         let (pid, tid) = (record.pid, record.tid);
         match record.what {
-            What::Sampled(sampled) => {
+            What::Sampled(sampled) if self.kept.contains(&record.time_ns) => {
                 self.sample(pid, tid, record.time_ns, &sampled)?;
             }
+            What::Sampled(_) => {}
             What::Mapped {
                 start,
                 length,
@@ -74,15 +125,19 @@ impl<W: Write> Observer<W> {
                 self.map(pid, start, end, offset, &String::from_utf8_lossy(&path))?;
             }
             What::Mappings(text) => {
-                for line in String::from_utf8_lossy(&text).lines() {
-                    if let Some(code) = mappings::code(line) {
-                        self.map(pid, code.start, code.end, code.offset, code.path)?;
-                    }
+                for line in maps::lines(&text).filter(|line| line.is_code()) {
+                    let path = match line.name {
+                        // What the kernel calls it in the records of its events.
+                        b"" => WITHOUT_FILE.into(),
+                        name => String::from_utf8_lossy(name),
+                    };
+                    self.map(pid, line.range.start, line.range.end, line.offset, &path)?;
                 }
             }
             What::Named { name, is_execution } => {
                 if is_execution {
                     self.processes.remove(&pid);
+                    self.images.remove(&key(pid, WITHOUT_FILE));
                 }
                 self.named(pid, tid, &name)?;
             }
@@ -90,6 +145,9 @@ impl<W: Write> Observer<W> {
                 let space = self.process(parent).space.clone();
                 let paths = CallPaths::new(pid);
                 self.processes.insert(pid, Observed { space, paths });
+                if let Some(rank) = self.ranks.get(&parent).copied() {
+                    self.ranked(pid, rank)?;
+                }
             }
             What::Started { .. } => {}
             What::Lost(count) => self.writer.write(&Record::Lost(count))?,
@@ -117,9 +175,20 @@ impl<W: Write> Observer<W> {
         if pid == tid {
             let name = name.clone();
             self.writer.write(&Record::Process(Process { pid, name }))?;
+            if let Some(rank) = mpi_rank::of_process(pid) {
+                self.ranked(pid, rank)?;
+            }
         }
         self.writer
             .write(&Record::Thread(Thread { pid, tid, name }))
+    }
+
+    /// A process is a rank of an MPI job.
+    fn ranked(&mut self, pid: u32, rank: u32) -> io::Result<()> {
+        match self.ranks.insert(pid, rank) {
+            Some(known) if known == rank => Ok(()),
+            _ => self.writer.write(&Record::Rank(Rank { pid, rank })),
+        }
     }
 
     fn process(&mut self, pid: u32) -> &mut Observed {
@@ -131,17 +200,22 @@ impl<W: Write> Observer<W> {
 
     /// The image of a path, which is read when it is met first.
     fn image(&mut self, pid: u32, path: &str) -> io::Result<Rc<Image>> {
-        if let Some(image) = self.images.get(path) {
+        let key = key(pid, path);
+        if let Some(image) = self.images.get(&key) {
             return Ok(Rc::clone(image));
         }
-        let number = u32::try_from(self.images.len()).map_err(io::Error::other)?;
+        let number = self.next_image;
+        self.next_image = number.checked_add(1).ok_or(io::ErrorKind::OutOfMemory)?;
         let image = Rc::new(Image::read(number, pid, path));
+        if path == WITHOUT_FILE {
+            self.generated.insert(number, GeneratedCode::of(pid));
+        }
         self.writer.write(&Record::Image(ImageRecord {
             number,
             path: path.to_owned(),
             build_id: image.build_id.clone(),
         }))?;
-        self.images.insert(path.to_owned(), Rc::clone(&image));
+        self.images.insert(key, Rc::clone(&image));
         Ok(image)
     }
 
@@ -160,10 +234,15 @@ impl<W: Write> Observer<W> {
                 Some(mapping) if left_out.is_some_and(|own| Rc::ptr_eq(own, &mapping.image)) => {
                     continue;
                 }
-                Some(mapping) => (
-                    Some(mapping.image.number),
-                    frame.address.wrapping_sub(mapping.bias.unwrap_or(0)),
-                ),
+                Some(mapping) => {
+                    if let Some(code) = self.generated.get_mut(&mapping.image.number) {
+                        code.found(frame.address);
+                    }
+                    (
+                        Some(mapping.image.number),
+                        frame.address.wrapping_sub(mapping.bias.unwrap_or(0)),
+                    )
+                }
                 None => (None, frame.address),
             };
             let certainty = frame.certainty;

@@ -1,12 +1,17 @@
-//! The kernel as a source: an event on each processor, inherited by all that the program starts.
+//! The kernel as a source: an event on each processor, inherited by all that the program starts; or
+//! one for each thread of a process that runs already ([`attached`]).
 
+mod attached;
+
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use unspool_profile_record::Counted;
+use unspool_profile_record::{Counted, Settings, Source as Taken};
 
 use crate::kernel_record::KernelRecord;
 use crate::perf_event::{Begins, Event, Request, SetupError, open};
 use crate::ring::Ring;
+use crate::run::settings;
 use crate::sampling::Sampling;
 use crate::source::{Read, Source};
 
@@ -18,48 +23,95 @@ const SMALLEST_RING: usize = 512 << 10;
 /// what was read from one ring is held against what comes later from others.
 const ROUND: Duration = Duration::from_millis(50);
 
-/// A ring for each processor.
-pub(crate) struct Perf {
+/// The kernel's events, which it writes to a ring of each processor.
+#[derive(Debug)]
+pub struct Perf {
     rings: Vec<Ring>,
+    /// Events beside those whose rings these are.
+    events: Vec<OwnedFd>,
+    /// What was read before anyone asked.
+    pending: Vec<Read>,
     /// What the kernel was asked for.
     pub(crate) request: Request,
 }
 
 impl Perf {
-    /// With time in the kernel where that is allowed.
-    pub(crate) fn new(sampling: Sampling) -> Result<Perf, SetupError> {
-        let mut request = Request {
-            event: Event::TaskClock,
-            begins: Begins::AtExecution,
-            period: sampling.period_ns(),
-            stack_bytes: sampling.stack_bytes,
-            includes_kernel: true,
-            wakeup_bytes: 0,
-        };
-        if let Err(SetupError::Forbidden { .. }) = open(&request, -1) {
-            request.includes_kernel = false;
+    /// Of a program that the calling thread is going to start; with time in the kernel where that is
+    /// allowed.
+    ///
+    /// # Errors
+    /// If the kernel takes no samples, or gives no memory for them.
+    pub fn new(sampling: Sampling) -> Result<Perf, SetupError> {
+        let mut request = request(sampling, Begins::AtExecution);
+        request.includes_kernel = includes_kernel(&request);
+        let rings = with_memory(&mut request, rings_of)?;
+        Ok(Perf {
+            rings,
+            events: Vec::new(),
+            pending: Vec::new(),
+            request,
+        })
+    }
+
+    pub(crate) fn settings(&self, sampling: Sampling) -> Settings {
+        settings(sampling, Taken::Kernel, self.request.includes_kernel)
+    }
+}
+
+fn request(sampling: Sampling, begins: Begins) -> Request {
+    Request {
+        event: Event::TaskClock,
+        begins,
+        period: sampling.period_ns(),
+        stack_bytes: sampling.stack_bytes,
+        includes_kernel: true,
+        wakeup_bytes: 0,
+    }
+}
+
+/// Whether what is asked for is allowed with time in the kernel.
+fn includes_kernel(request: &Request) -> bool {
+    !matches!(open(request, -1), Err(SetupError::Forbidden { .. }))
+}
+
+/// Makes rings as large as there is memory for.
+fn with_memory<R>(
+    request: &mut Request,
+    make: impl Fn(&Request, usize) -> Result<R, SetupError>,
+) -> Result<R, SetupError> {
+    let mut data_bytes = LARGEST_RING;
+    loop {
+        request.wakeup_bytes = u32::try_from(data_bytes / 4).expect("a small ring");
+        match make(&*request, data_bytes) {
+            Err(SetupError::NoMemory { .. }) if data_bytes > SMALLEST_RING => data_bytes /= 2,
+            made => return made,
         }
-        let mut data_bytes = LARGEST_RING;
-        loop {
-            request.wakeup_bytes = u32::try_from(data_bytes / 4).expect("a small ring");
-            match rings_of(&request, data_bytes) {
-                Err(SetupError::NoMemory(_)) if data_bytes > SMALLEST_RING => data_bytes /= 2,
-                made => return made.map(|rings| Perf { rings, request }),
-            }
+    }
+}
+
+/// The numbers of all processors, in use or not.
+fn processors() -> std::ops::Range<i32> {
+    // SAFETY: asks for a number.
+    let count = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+    0..i32::try_from(count).unwrap_or(1).max(1)
+}
+
+/// An event on a processor; none if that is not in use.
+fn open_on(request: &Request, processor: i32) -> Result<Option<OwnedFd>, SetupError> {
+    match open(request, processor) {
+        Ok(event) => Ok(Some(event)),
+        Err(SetupError::Impossible(error)) if error.raw_os_error() == Some(libc::ENODEV) => {
+            Ok(None)
         }
+        Err(error) => Err(error),
     }
 }
 
 fn rings_of(request: &Request, data_bytes: usize) -> Result<Vec<Ring>, SetupError> {
     let mut rings = Vec::new();
-    // SAFETY: asks for a number.
-    let processors = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
-    for processor in 0..i32::try_from(processors).unwrap_or(1).max(1) {
-        match open(request, processor) {
-            Ok(event) => rings.push(Ring::new(event, data_bytes)?),
-            // A processor that is not in use.
-            Err(SetupError::Impossible(error)) if error.raw_os_error() == Some(libc::ENODEV) => {}
-            Err(error) => return Err(error),
+    for processor in processors() {
+        if let Some(event) = open_on(request, processor)? {
+            rings.push(Ring::new(event, data_bytes)?);
         }
     }
     Ok(rings)
@@ -72,20 +124,31 @@ impl Source for Perf {
         // SAFETY: as many entries as there are. That a signal or an event ends the wait is the
         // same to the caller.
         unsafe { libc::poll(entries.as_mut_ptr(), entries.len() as u64, timeout) };
+        let has_ended = |entry: &libc::pollfd| entry.revents & libc::POLLHUP != 0;
+        if !self.events.is_empty() && entries.iter().any(has_ended) {
+            // The thread has ended whose event's ring others share: it is ready for ever.
+            std::thread::sleep(ROUND / 5);
+        }
     }
 
     fn drain(&mut self, each: &mut dyn FnMut(Read)) {
-        for ring in &mut self.rings {
-            ring.drain(|bytes| {
-                if let Some(read) = KernelRecord::read(bytes).transpose() {
-                    each(read);
-                }
-            });
-        }
+        self.pending.drain(..).for_each(&mut *each);
+        read(&mut self.rings, each);
     }
 
     fn finish(&mut self, each: &mut dyn FnMut(Read)) -> Option<Counted> {
         self.drain(each);
         None
+    }
+}
+
+/// Takes out what has come.
+fn read(rings: &mut [Ring], each: &mut dyn FnMut(Read)) {
+    for ring in rings {
+        ring.drain(|bytes| {
+            if let Some(read) = KernelRecord::read(bytes).transpose() {
+                each(read);
+            }
+        });
     }
 }

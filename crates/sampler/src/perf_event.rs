@@ -25,14 +25,16 @@ impl Event {
     }
 }
 
-/// When an event of the calling thread begins.
+/// Whose an event is, and when it begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Begins {
-    /// At once, for this thread alone.
+    /// The calling thread's alone, at once.
     Now,
-    /// In each process that it starts, when that executes a program; and from there on in all of
-    /// its threads and children.
+    /// The calling thread's: in each process that it starts, when that executes a program; and from
+    /// there on in all of its threads and children.
     AtExecution,
+    /// Of the thread of this number, at once; and in all that it starts from then on.
+    InThread(u32),
 }
 
 /// What a sample has, in this order: instruction pointer, thread, time, period, registers, stack.
@@ -113,35 +115,74 @@ pub enum SetupError {
     #[error("the kernel cannot take samples (perf_event_open)")]
     Impossible(#[source] io::Error),
     /// There is no memory for what it says.
-    #[error("cannot map memory for samples")]
-    NoMemory(#[source] io::Error),
+    #[error(
+        "the kernel gives this user no memory for samples (kernel.perf_event_mlock_kb is {limit})"
+    )]
+    NoMemory {
+        /// The setting's value.
+        limit: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The process to be sampled is another user's, or has other rights.
+    #[error("the kernel does not let this user sample process {pid}")]
+    Foreign {
+        /// The process.
+        pid: u32,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// There is no process to be sampled.
+    #[error("there is no process {0}")]
+    NoProcess(u32),
 }
 
 impl SetupError {
     fn of(source: io::Error) -> SetupError {
         match source.raw_os_error() {
-            Some(libc::EACCES | libc::EPERM) => {
-                let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
-                SetupError::Forbidden {
-                    paranoid: paranoid.map_or("unknown".to_owned(), |text| text.trim().to_owned()),
-                    source,
-                }
-            }
+            Some(libc::EACCES | libc::EPERM) => SetupError::Forbidden {
+                paranoid: setting("perf_event_paranoid"),
+                source,
+            },
             _ => SetupError::Impossible(source),
+        }
+    }
+
+    pub(crate) fn no_memory(source: io::Error) -> SetupError {
+        SetupError::NoMemory {
+            limit: setting("perf_event_mlock_kb"),
+            source,
+        }
+    }
+
+    /// What the kernel said.
+    pub(crate) fn number(&self) -> Option<i32> {
+        match self {
+            SetupError::Forbidden { source, .. }
+            | SetupError::NoMemory { source, .. }
+            | SetupError::Foreign { source, .. }
+            | SetupError::Impossible(source) => source.raw_os_error(),
+            SetupError::NoProcess(_) => Some(libc::ESRCH),
         }
     }
 }
 
-/// An event of the calling thread, on one processor; on all where that is -1, which no event can be
-/// that others inherit.
+/// The value of a setting of the kernel's (`/proc/sys/kernel`).
+fn setting(name: &str) -> String {
+    let value = std::fs::read_to_string(format!("/proc/sys/kernel/{name}"));
+    value.map_or("unknown".to_owned(), |text| text.trim().to_owned())
+}
+
+/// An event on one processor; on all where that is -1, which no event can be that others inherit.
 pub(crate) fn open(request: &Request, processor: i32) -> Result<OwnedFd, SetupError> {
     let kernel = match request.includes_kernel {
         true => 0,
         false => EXCLUDE_KERNEL,
     };
-    let begins = match request.begins {
-        Begins::Now => 0,
-        Begins::AtExecution => DISABLED | INHERIT | ENABLE_ON_EXEC,
+    let (thread, begins) = match request.begins {
+        Begins::Now => (0, 0),
+        Begins::AtExecution => (0, DISABLED | INHERIT | ENABLE_ON_EXEC),
+        Begins::InThread(tid) => (tid, INHERIT),
     };
     let (kind, config) = request.event.kind_and_number();
     let attributes = Attributes {
@@ -172,7 +213,7 @@ pub(crate) fn open(request: &Request, processor: i32) -> Result<OwnedFd, SetupEr
         libc::syscall(
             libc::SYS_perf_event_open,
             &raw const attributes,
-            0,
+            thread,
             processor,
             -1,
             CLOSE_ON_EXEC,

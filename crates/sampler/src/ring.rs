@@ -3,10 +3,10 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::perf_event::SetupError;
+use crate::shared_memory::SharedMemory;
 
 const PAGE_BYTES: usize = 4096;
 /// Where the kernel's position stands in the first page, in `struct perf_event_mmap_page`.
@@ -14,22 +14,22 @@ const HEAD_OFFSET: usize = 1024;
 /// Where the reader's position stands.
 const TAIL_OFFSET: usize = HEAD_OFFSET + 8;
 
-/// A ring: an event's, or one that a program fills. The memory is this value's until it is dropped.
+/// A ring: an event's, or one that a program fills.
 #[derive(Debug)]
 pub(crate) struct Ring {
     /// While it is there, the kernel writes.
     event: Option<OwnedFd>,
-    start: NonNull<u8>,
+    memory: SharedMemory,
     data_bytes: usize,
 }
 
 impl Ring {
     /// Maps a ring of an event; `data_bytes` is a power of two of pages.
     pub(crate) fn new(event: OwnedFd, data_bytes: usize) -> Result<Ring, SetupError> {
-        let start = map(&event, 0, data_bytes).map_err(SetupError::NoMemory)?;
+        let memory = map(&event, 0, data_bytes).map_err(SetupError::no_memory)?;
         Ok(Ring {
             event: Some(event),
-            start,
+            memory,
             data_bytes,
         })
     }
@@ -38,7 +38,7 @@ impl Ring {
     pub(crate) fn in_file(file: &File, offset: usize, data_bytes: usize) -> io::Result<Ring> {
         Ok(Ring {
             event: None,
-            start: map(file, offset, data_bytes)?,
+            memory: map(file, offset, data_bytes)?,
             data_bytes,
         })
     }
@@ -60,7 +60,6 @@ impl Ring {
 
     /// A word of the page before the data.
     pub(crate) fn word(&self, offset: usize) -> u64 {
-        assert!(offset < PAGE_BYTES && offset.is_multiple_of(8));
         self.position(offset).load(Ordering::Acquire)
     }
 
@@ -73,15 +72,12 @@ impl Ring {
     /// Writes bytes of the data, as the other side does.
     #[cfg(test)]
     pub(crate) fn write(&self, position: usize, bytes: &[u8]) {
-        assert!(position + bytes.len() <= self.data_bytes);
-        let to = self.start.as_ptr().wrapping_add(PAGE_BYTES + position);
-        // SAFETY: within the ring's data.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        self.memory.write(PAGE_BYTES + position, bytes);
     }
 
     fn position(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: an aligned word of the first page, which both sides access as one.
-        unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(offset).cast()) }
+        assert!(offset < PAGE_BYTES);
+        self.memory.word(offset)
     }
 
     /// Takes all whole records out, one after the other.
@@ -116,40 +112,14 @@ impl Ring {
         let from = usize::try_from(position & mask).expect("less than the ring");
         let first = to.len().min(self.data_bytes - from);
         let (before, behind) = to.split_at_mut(first);
-        let data = self.start.as_ptr().wrapping_add(PAGE_BYTES);
-        // SAFETY: both parts lie within the ring's data, which the kernel leaves alone between the
-        // reader's position and its own.
-        unsafe {
-            std::ptr::copy_nonoverlapping(data.add(from), before.as_mut_ptr(), before.len());
-            std::ptr::copy_nonoverlapping(data, behind.as_mut_ptr(), behind.len());
-        }
+        // The other side leaves what lies between the reader's position and its own alone.
+        self.memory.copy(PAGE_BYTES + from, before);
+        self.memory.copy(PAGE_BYTES, behind);
     }
 }
 
 /// Maps the page with the positions and the data behind it.
-fn map(file: &impl AsFd, offset: usize, data_bytes: usize) -> io::Result<NonNull<u8>> {
+fn map(file: &impl AsFd, offset: usize, data_bytes: usize) -> io::Result<SharedMemory> {
     assert!(data_bytes.is_power_of_two() && data_bytes >= PAGE_BYTES);
-    let offset = libc::off_t::try_from(offset).map_err(io::Error::other)?;
-    // SAFETY: new memory, where the kernel wants it.
-    let start = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            PAGE_BYTES + data_bytes,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED,
-            file.as_fd().as_raw_fd(),
-            offset,
-        )
-    };
-    match NonNull::new(start.cast::<u8>()) {
-        Some(place) if start != libc::MAP_FAILED => Ok(place),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: this value's own memory, to which nothing refers any more.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), PAGE_BYTES + self.data_bytes) };
-    }
+    SharedMemory::map(file, offset, PAGE_BYTES + data_bytes)
 }

@@ -2,7 +2,6 @@
 //! of a file ([`unspool_sample_slots`]).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::process::Command;
@@ -61,9 +60,9 @@ pub(crate) struct Timers {
 
 impl Timers {
     /// By timers of this clock.
-    pub(crate) fn new(sampling: Sampling, clock: i32, library: &[u8]) -> io::Result<Timers> {
+    pub(crate) fn new(sampling: Sampling, clock: i32) -> io::Result<Timers> {
         Ok(Timers {
-            file: SlotFile::new(sampling, clock, library)?,
+            file: SlotFile::new(sampling, clock)?,
             period_ns: sampling.period_ns(),
             followed: BTreeMap::new(),
             has_seen_any: false,
@@ -72,21 +71,10 @@ impl Timers {
         })
     }
 
-    /// Has a command load the library, and all that it starts.
+    /// Tells the library where the file is, in a command and all that it starts.
     pub(crate) fn join(&self, command: &mut Command) {
         let variable = VARIABLE.to_str().expect("ASCII");
         command.env(variable, self.file.path());
-        let mut preload = OsString::from(self.file.library());
-        if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
-            preload.push(":");
-            preload.push(others);
-        }
-        command.env("LD_PRELOAD", preload);
-    }
-
-    /// Where the library is, in the program too.
-    pub(crate) fn library(&self) -> &Path {
-        self.file.library()
     }
 
     /// What was left out.
@@ -125,10 +113,7 @@ impl Timers {
                 self.has_seen_any = true;
                 // A process that executes another program has no thread of the old one any more.
                 let is_gone = |old: &Followed| old.pid == pid && old.generation < new.generation;
-                let gone = self.followed.iter().filter(|(_, old)| is_gone(old));
-                let gone: Vec<usize> = gone.map(|(number, _)| *number).collect();
-                gone.into_iter()
-                    .for_each(|number| self.release(number, each));
+                self.release_those(is_gone, each);
                 self.followed.insert(number, new);
             }
             if stage == state::ENDED {
@@ -136,6 +121,15 @@ impl Timers {
             }
         }
         ended
+    }
+
+    /// Gives all slots back of which this is true.
+    fn release_those(&mut self, is_meant: impl Fn(&Followed) -> bool, each: &mut dyn FnMut(Read)) {
+        let meant = self.followed.iter().filter(|(_, slot)| is_meant(slot));
+        let meant: Vec<usize> = meant.map(|(number, _)| *number).collect();
+        for number in meant {
+            self.release(number, each);
+        }
     }
 
     /// Takes the rest out of a slot to which nobody writes, and gives it back.
@@ -186,11 +180,7 @@ impl Timers {
     /// process.
     fn look_after(&mut self, each: &mut dyn FnMut(Read)) {
         let exists = |pid: u32, tid: u32| Path::new(&format!("/proc/{pid}/task/{tid}")).exists();
-        let is_gone = |slot: &Followed| !exists(slot.pid, slot.tid);
-        let gone = self.followed.iter().filter(|(_, slot)| is_gone(slot));
-        let gone: Vec<usize> = gone.map(|(number, _)| *number).collect();
-        gone.into_iter()
-            .for_each(|number| self.release(number, each));
+        self.release_those(|slot| !exists(slot.pid, slot.tid), each);
         for number in 0..SLOTS {
             let state = self.file.state(number);
             let (stage, pid) = state::parts(state.load(Ordering::Acquire));
@@ -284,12 +274,12 @@ impl Source for Timers {
     }
 
     fn finish(&mut self, each: &mut dyn FnMut(Read)) -> Option<Counted> {
-        let all: Vec<usize> = self.followed.keys().copied().collect();
-        all.into_iter()
-            .for_each(|number| self.release(number, each));
+        self.release_those(|_| true, each);
         let left_out = self.left_out();
-        self.counted.threads_left_out =
-            left_out.without_slot + left_out.without_memory + left_out.without_timer;
+        // A program can write anything to what it shares.
+        self.counted.threads_left_out = [left_out.without_memory, left_out.without_timer]
+            .into_iter()
+            .fold(left_out.without_slot, u64::saturating_add);
         Some(self.counted)
     }
 }

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use crate::clock::time_ns;
 use crate::kernel_record::{KernelRecord, What};
 pub use crate::perf_event::Event;
-use crate::perf_event::{Begins, Request, SetupError, open as open_event};
+use crate::perf_event::{Begins, Request, open as open_event};
 use crate::ring::Ring;
 
 const RING_BYTES: usize = 512 << 10;
@@ -32,13 +33,9 @@ pub fn open(event: Event, includes_kernel: bool) -> Result<(), i32> {
         includes_kernel,
         ..own_request(PERIOD)
     };
-    let number = |error: SetupError| match error {
-        SetupError::Forbidden { source, .. } => source.raw_os_error(),
-        SetupError::Impossible(error) | SetupError::NoMemory(error) => error.raw_os_error(),
-    };
     match open_event(&request, -1) {
         Ok(_) => Ok(()),
-        Err(error) => Err(number(error).unwrap_or(0)),
+        Err(error) => Err(error.number().unwrap_or(0)),
     }
 }
 
@@ -90,13 +87,7 @@ fn own_request(period: u64) -> Request {
 }
 
 fn own_time_ns() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the kernel writes one structure.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+    time_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
 #[cfg(test)]

@@ -2,17 +2,37 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
 /// `unspool profile`
 #[derive(Debug, Args)]
 #[command(override_usage = "unspool profile [OPTIONS] [--] PROGRAM [ARGUMENT]...
+       unspool profile [OPTIONS] --pid PID
        unspool profile [OPTIONS] FILE")]
 pub(crate) struct ProfileArguments {
     /// Keep what was recorded in this file, to be read again later
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+
+    /// Sample a process that runs already, until it ends, --duration is over or Ctrl-C is pressed
+    #[arg(
+        short,
+        long,
+        value_name = "PID",
+        value_parser = clap::value_parser!(u32).range(1..),
+        conflicts_with = "words"
+    )]
+    pub(crate) pid: Option<u32>,
+
+    /// Keep only samples from so many seconds after the start on
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "0")]
+    pub(crate) delay: Duration,
+
+    /// Keep only samples of so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) duration: Option<Duration>,
 
     /// What takes the samples; without this, the kernel, or where it is forbidden, timers
     #[arg(long, value_enum, value_name = "BACKEND")]
@@ -78,11 +98,17 @@ pub(crate) struct ProfileArguments {
     /// The program and its arguments, or a file that was kept by --output
     #[arg(
         value_name = "PROGRAM",
-        required = true,
+        required_unless_present = "pid",
         trailing_var_arg = true,
         allow_hyphen_values = true
     )]
     pub(crate) words: Vec<OsString>,
+}
+
+/// A time in seconds, with a fraction or without.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    Duration::try_from_secs_f64(number).map_err(|error| error.to_string())
 }
 
 /// What takes samples.

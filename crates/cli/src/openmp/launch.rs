@@ -12,7 +12,7 @@ use unspool_openmp_record::ProcessRecord;
 
 use super::machine::Moment;
 use crate::failure::{Failure, warn};
-use crate::native_program::{ignore_interrupts, not_started, status_of, termination};
+use crate::native_program::{ignore_interrupts, not_started, preload, status_of, termination};
 
 /// A run that has ended.
 #[derive(Debug)]
@@ -24,15 +24,13 @@ pub(super) struct Run {
 
 /// Runs a program to its end.
 pub(super) fn run(words: &[OsString], spans: bool, to_stderr: bool) -> Result<Run, Failure> {
+    let library = preload::kept("unspool_collector", LIBRARY)?;
     let folder = Folder::new()?;
-    let library = folder.path.join("libunspool_collector.so");
-    std::fs::write(&library, LIBRARY)
-        .with_context(|| format!("cannot write {}", library.display()))?;
     let mut command = Command::new(&words[0]);
     command
         .args(&words[1..])
         .env("UNSPOOL_OPENMP_DIRECTORY", &folder.path);
-    command.env("LD_PRELOAD", preload(&library));
+    command.env("LD_PRELOAD", preload::variable(&library));
     // OpenMP's own way to name a tool, which must not be given another one meanwhile.
     command
         .env_remove("OMP_TOOL_LIBRARIES")
@@ -65,15 +63,6 @@ pub(super) fn run(words: &[OsString], spans: bool, to_stderr: bool) -> Result<Ru
         },
         status: status_of(status),
     })
-}
-
-fn preload(library: &Path) -> OsString {
-    let mut preload = library.as_os_str().to_owned();
-    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
-        preload.push(":");
-        preload.push(others);
-    }
-    preload
 }
 
 /// Reads what all processes left.

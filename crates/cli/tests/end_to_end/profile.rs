@@ -1,6 +1,10 @@
 //! `unspool profile` on programs whose shares of time are known.
 
 mod frames;
+mod generated;
+mod parts_of_runs;
+mod preloaded;
+mod ranks;
 mod recording;
 mod timers;
 
@@ -61,6 +65,10 @@ pub(crate) fn trials() -> Vec<Trial> {
         shares(scratch, By::Kernel, "static")
     }));
     trials.extend(frames::trials());
+    trials.extend(generated::trials());
+    trials.extend(parts_of_runs::trials());
+    trials.extend(preloaded::trials());
+    trials.extend(ranks::trials());
     trials.extend(recording::trials());
     trials.extend(timers::trials());
     trials

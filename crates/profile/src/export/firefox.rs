@@ -7,22 +7,22 @@ use fxprof_processed_profile::{
     CategoryHandle, CpuDelta, Frame, FrameFlags, FrameInfo, ProcessHandle, Profile,
     ReferenceTimestamp, SamplingInterval, Timestamp,
 };
-use unspool_profile_record::{Recording, Source};
+use unspool_profile_record::Source;
 
-use super::named_paths::{NamedPaths, Step, by_thread, process_name, thread_name};
-use super::title;
+use crate::named_paths::{NamedPaths, Step};
 
 /// Each thread with its samples, at their times. A sample's weight is the number of periods that it
 /// stands for.
 #[must_use]
-pub fn firefox(recording: &Recording) -> Profile {
+pub fn firefox(paths: &NamedPaths<'_>) -> Profile {
+    let recording = paths.recording;
     let period_ns = recording
         .settings
         .map_or(1_000_000, |settings| settings.period_ns.max(1));
     let start = Duration::from_nanos(recording.header.start_unix_ns);
     let start = ReferenceTimestamp::from_duration_since_unix_epoch(start);
     let interval = SamplingInterval::from_nanos(period_ns);
-    let mut profile = Profile::new(&title(recording), start, interval);
+    let mut profile = Profile::new(&paths.command().join(" "), start, interval);
     // Names are in it: nobody needs to look them up.
     profile.set_symbolicated(true);
     let times = recording.samples.iter().map(|sample| sample.time_ns);
@@ -31,15 +31,14 @@ pub fn firefox(recording: &Recording) -> Profile {
     let is_cpu_time = recording
         .settings
         .is_none_or(|settings| settings.source != Source::WallTimers);
-    let paths = NamedPaths::new(recording);
     let mut processes: BTreeMap<u32, ProcessHandle> = BTreeMap::new();
-    for ((pid, tid), samples) in by_thread(recording) {
+    for ((pid, tid), samples) in paths.by_thread() {
         let begins = at(samples.first().map_or(first_ns, |sample| sample.time_ns));
         let process = *processes
             .entry(pid)
-            .or_insert_with(|| profile.add_process(process_name(recording, pid), pid, begins));
+            .or_insert_with(|| profile.add_process(&process_name(paths, pid), pid, begins));
         let thread = profile.add_thread(process, tid, begins, pid == tid);
-        profile.set_thread_name(thread, thread_name(recording, (pid, tid)));
+        profile.set_thread_name(thread, paths.thread_name((pid, tid)));
         let last_ns = samples.last().map(|sample| sample.time_ns);
         for sample in samples {
             let mut steps: Vec<Step<'_>> = Vec::new();
@@ -69,4 +68,13 @@ pub fn firefox(recording: &Recording) -> Profile {
         }
     }
     profile
+}
+
+/// A process of an MPI job with its rank.
+fn process_name(paths: &NamedPaths<'_>, pid: u32) -> String {
+    let name = paths.process_name(pid);
+    match paths.rank(pid) {
+        Some(rank) => format!("rank {rank}: {name}"),
+        None => name.to_owned(),
+    }
 }

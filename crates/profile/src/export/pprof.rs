@@ -13,8 +13,7 @@ use rustc_hash::FxHashMap;
 use unspool_profile_record::{Recording, Sample};
 
 use self::message::{Function, Label, Line, Location, Mapping, Profile, ValueType};
-use super::named_paths::{NamedPaths, Step, thread_name};
-use super::title;
+use crate::named_paths::{NamedPaths, Step};
 
 /// Texts by their numbers, of which 0 is the empty one.
 struct Strings {
@@ -45,7 +44,7 @@ impl Strings {
 
 struct Building<'a> {
     recording: &'a Recording,
-    paths: NamedPaths<'a>,
+    paths: &'a NamedPaths<'a>,
     strings: Strings,
     profile: Profile,
     functions: FxHashMap<(i64, i64), u64>,
@@ -55,14 +54,14 @@ struct Building<'a> {
 }
 
 /// Call paths with how often each was found and how long, by process and thread (labels `pid`,
-/// `tid`, `thread`). Inlined functions are lines of one location. Compressed, as pprof writes it.
+/// `tid`, `thread`, and `rank` in an MPI job). Inlined functions are lines of one location. Compressed, as pprof writes it.
 ///
 /// # Errors
 /// If it is too large for memory.
-pub fn pprof(recording: &Recording) -> std::io::Result<Vec<u8>> {
+pub fn pprof(paths: &NamedPaths<'_>) -> std::io::Result<Vec<u8>> {
     let mut building = Building {
-        recording,
-        paths: NamedPaths::new(recording),
+        recording: paths.recording,
+        paths,
         strings: Strings::new(),
         profile: Profile::default(),
         functions: FxHashMap::default(),
@@ -100,7 +99,7 @@ impl Building<'_> {
         let ending = self.recording.ending;
         self.profile.duration_nanos = ending.map_or(0, |ending| ending.elapsed_ns as i64);
         self.profile.default_sample_type = self.strings.number(time);
-        let comment = self.strings.number(&title(self.recording));
+        let comment = self.strings.number(&self.paths.command().join(" "));
         self.profile.comment.push(comment);
     }
 
@@ -131,8 +130,9 @@ impl Building<'_> {
             num: num.into(),
             ..Label::default()
         };
-        let name = thread_name(self.recording, (sample.pid, sample.tid));
-        let label = vec![
+        let name = self.paths.thread_name((sample.pid, sample.tid));
+        let rank = self.paths.rank(sample.pid);
+        let mut label = vec![
             number(self.strings.number("pid"), sample.pid),
             number(self.strings.number("tid"), sample.tid),
             Label {
@@ -141,6 +141,7 @@ impl Building<'_> {
                 ..Label::default()
             },
         ];
+        label.extend(rank.map(|rank| number(self.strings.number("rank"), rank)));
         message::Sample {
             location_id,
             value: vec![0, 0],
@@ -154,8 +155,8 @@ impl Building<'_> {
         }
         let frame = self.recording.frames[&number];
         let mapping_id = frame.image.map_or(0, |image| self.mapping(image));
-        let steps: Vec<_> = self.paths.steps(number).map(Owned::of).collect();
-        let line = steps.iter().map(|step| self.line(step)).collect();
+        let steps = self.paths.steps(number);
+        let line = steps.map(|step| self.line(step)).collect();
         let id = self.profile.location.len() as u64 + 1;
         self.profile.location.push(Location {
             id,
@@ -168,9 +169,10 @@ impl Building<'_> {
         id
     }
 
-    fn line(&mut self, step: &Owned) -> Line {
-        let name = self.strings.number(&step.name);
-        let filename = self.strings.number(&step.file);
+    fn line(&mut self, step: Step<'_>) -> Line {
+        let name = self.strings.number(step.name);
+        let file = step.line.map_or("", |line| line.file.as_str());
+        let filename = self.strings.number(file);
         let next = self.profile.function.len() as u64 + 1;
         let function_id = *self.functions.entry((name, filename)).or_insert(next);
         if function_id == next {
@@ -184,7 +186,7 @@ impl Building<'_> {
         }
         Line {
             function_id,
-            line: step.line,
+            line: step.line.map_or(0, |line| line.line.into()),
         }
     }
 
@@ -211,22 +213,5 @@ impl Building<'_> {
             });
         }
         id
-    }
-}
-
-/// A step that is looked at while numbers are given.
-struct Owned {
-    name: String,
-    file: String,
-    line: i64,
-}
-
-impl Owned {
-    fn of(step: Step<'_>) -> Owned {
-        Owned {
-            name: step.name.to_owned(),
-            file: step.line.map_or_else(String::new, |line| line.file.clone()),
-            line: step.line.map_or(0, |line| line.line.into()),
-        }
     }
 }

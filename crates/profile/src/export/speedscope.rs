@@ -5,10 +5,9 @@
 
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
-use unspool_profile_record::Recording;
+use unspool_profile_record::Sample;
 
-use super::named_paths::{NamedPaths, Step, by_thread, thread_name};
-use super::title;
+use crate::named_paths::{NamedPaths, Step};
 
 const SCHEMA: &str = "https://www.speedscope.app/file-format-schema.json";
 
@@ -40,39 +39,46 @@ impl Frames {
         }
         number
     }
+
+    /// The numbers of a sample's functions, outermost first.
+    fn stack(&mut self, paths: &NamedPaths<'_>, sample: &Sample) -> Value {
+        let innermost = paths.frames(sample).into_iter();
+        let steps = innermost.flat_map(|frame| paths.steps(frame));
+        let mut stack: Vec<usize> = steps.map(|step| self.number(step)).collect();
+        if stack.is_empty() {
+            stack.push(self.number(Step {
+                name: "[unknown]",
+                image: "",
+                line: None,
+            }));
+        }
+        stack.reverse();
+        stack.into()
+    }
 }
 
 /// A profile for each thread: its call paths in the order of time, with the time that each stands
 /// for.
 #[must_use]
-pub fn speedscope(recording: &Recording) -> Value {
-    let paths = NamedPaths::new(recording);
+pub fn speedscope(paths: &NamedPaths<'_>) -> Value {
     let mut frames = Frames::default();
+    let mut known: FxHashMap<Option<u32>, Value> = FxHashMap::default();
     let mut profiles = Vec::new();
-    for (thread, samples) in by_thread(recording) {
+    for (thread, samples) in paths.by_thread() {
         let mut stacks = Vec::new();
         let mut weights = Vec::new();
         let mut total = 0_u64;
         for sample in samples {
-            let innermost = paths.frames(sample);
-            let steps = innermost.into_iter().flat_map(|frame| paths.steps(frame));
-            let mut stack: Vec<usize> = steps.map(|step| frames.number(step)).collect();
-            if stack.is_empty() {
-                stack.push(frames.number(Step {
-                    name: "[unknown]",
-                    image: "",
-                    line: None,
-                }));
-            }
-            stack.reverse();
-            stacks.push(stack);
+            let stack = known.entry(sample.node);
+            let stack = stack.or_insert_with(|| frames.stack(paths, sample));
+            stacks.push(stack.clone());
             weights.push(sample.weight_ns);
             total = total.saturating_add(sample.weight_ns);
         }
-        let name = thread_name(recording, thread);
+        let (name, process) = (paths.thread_name(thread), paths.process(thread.0));
         profiles.push(json!({
             "type": "sampled",
-            "name": format!("{name} (process {}, thread {})", thread.0, thread.1),
+            "name": format!("{name} ({process}, thread {})", thread.1),
             "unit": "nanoseconds",
             "startValue": 0,
             "endValue": total,
@@ -83,7 +89,7 @@ pub fn speedscope(recording: &Recording) -> Value {
     json!({
         "$schema": SCHEMA,
         "exporter": concat!("unspool ", env!("CARGO_PKG_VERSION")),
-        "name": title(recording),
+        "name": paths.command().join(" "),
         "activeProfileIndex": 0,
         "shared": { "frames": frames.all },
         "profiles": profiles,

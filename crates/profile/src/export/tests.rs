@@ -7,6 +7,7 @@ use serde_json::Value;
 use unspool_profile_record::Recording;
 
 use super::{firefox, pprof, speedscope};
+use crate::named_paths::NamedPaths;
 use crate::recordings::of_paths;
 
 /// Paths, outermost function first, and nanoseconds.
@@ -101,7 +102,7 @@ impl Fields {
 #[test]
 fn pprof_has_paths_from_the_innermost_frame_out() {
     let mut bytes = Vec::new();
-    let compressed = pprof(&recording()).unwrap();
+    let compressed = pprof(&NamedPaths::new(&recording())).unwrap();
     let mut decoder = flate2::read::GzDecoder::new(compressed.as_slice());
     decoder.read_to_end(&mut bytes).unwrap();
     let profile = fields(&bytes);
@@ -150,7 +151,7 @@ fn pprof_has_paths_from_the_innermost_frame_out() {
 
 #[test]
 fn speedscope_has_a_weight_for_each_stack() {
-    let profile = speedscope(&recording());
+    let profile = speedscope(&NamedPaths::new(&recording()));
     let schema = "https://www.speedscope.app/file-format-schema.json";
     assert_eq!(profile["$schema"], schema);
     let frames = profile["shared"]["frames"].as_array().unwrap();
@@ -183,7 +184,7 @@ fn speedscope_has_a_weight_for_each_stack() {
 
 #[test]
 fn firefox_has_tables_that_lead_to_names() {
-    let profile = serde_json::to_value(firefox(&recording())).unwrap();
+    let profile = serde_json::to_value(firefox(&NamedPaths::new(&recording()))).unwrap();
     assert_eq!(profile["meta"]["symbolicated"], true);
     let thread = &profile["threads"][0];
     assert_eq!(

@@ -1,26 +1,25 @@
 //! `unspool tool run --probe`: a program that runs natively, with a library of ours in it.
 //!
 //! The program runs in this very process, so that its caller sees it as it would without us.
-//! Nobody is left to remove a file then: the library lies in the user's cache directory.
+//! Nobody is left to remove a file then: the library stays where it is kept.
 
-use std::ffi::{CString, OsStr, OsString};
+use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context;
-use unspool_collector_library::{PROBES, PROBES_HASH};
+use unspool_collector_library::PROBES;
 use unspool_loader::ExecutableKind;
 use unspool_probe::environment;
 
 use crate::commands::observe::{c_string, not_loaded};
 use crate::exit_status;
 use crate::failure::Failure;
+use crate::native_program::preload;
 use crate::plan::{Children, ProbeChoice, ToolRunPlan};
-use crate::users_cache;
 
 /// The probes that come with the command, and what they tell.
 pub(super) const ALL: &[(&str, &str)] = &[
@@ -59,7 +58,7 @@ pub(super) fn run(plan: &ToolRunPlan, choice: ProbeChoice) -> Result<u8, Failure
         .arg0(program)
         .args(&plan.observed.arguments)
         .env(environment::VARIABLE, settings)
-        .env("LD_PRELOAD", preload(&library))
+        .env("LD_PRELOAD", preload::variable(&library))
         .exec();
     let status = match error.kind() {
         io::ErrorKind::NotFound => exit_status::NOT_FOUND,
@@ -67,17 +66,6 @@ pub(super) fn run(plan: &ToolRunPlan, choice: ProbeChoice) -> Result<u8, Failure
     };
     let failure = Failure::new(format!("cannot run {}: {error}", path.display()));
     Err(failure.with_status(status))
-}
-
-/// The library before those that the user has preloaded, whose variable the program is to find
-/// as it was.
-fn preload(library: &Path) -> OsString {
-    let mut preload = library.as_os_str().to_owned();
-    if let Some(others) = std::env::var_os("LD_PRELOAD") {
-        preload.push(":");
-        preload.push(others);
-    }
-    preload
 }
 
 /// Whether the loader of the program will load a library of ours.
@@ -126,7 +114,7 @@ fn is_gnu(loader: &Path) -> bool {
 fn library(tool: &OsStr) -> Result<(PathBuf, &str), Failure> {
     let shipped = tool.to_str().filter(|name| exists(name));
     let (path, name) = match shipped {
-        Some(name) => (kept_library()?, name),
+        Some(name) => (preload::kept("unspool_probes", PROBES)?, name),
         None if tool.as_bytes().contains(&b'/') => {
             let path = Path::new(tool).canonicalize();
             (
@@ -141,112 +129,18 @@ fn library(tool: &OsStr) -> Result<(PathBuf, &str), Failure> {
             ));
         }
     };
-    if path
-        .as_os_str()
-        .as_bytes()
-        .iter()
-        .any(|byte| b": \t\n".contains(byte))
-    {
-        let unfit = format!(
-            "{}: LD_PRELOAD takes no path with a colon or a space",
-            path.display()
-        );
-        return Err(Failure::new(unfit).with_help("put it elsewhere, or set XDG_CACHE_HOME"));
-    }
+    preload::check_path(&path).map_err(|failure| failure.with_help("put it elsewhere"))?;
     check_library(&path)?;
     Ok((path, name))
 }
 
-/// The loader only warns where it cannot load a library.
+/// Whether a file is a library that can be loaded.
 fn check_library(path: &Path) -> Result<(), Failure> {
-    let file =
-        std::fs::File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     if let Err(error) = unspool_binary::Module::open(path) {
         return Err(Failure::from(anyhow::Error::from(error)).with_help(
             "a probe is a library for x86-64, which unspool tool new --probe NAME begins",
         ));
     }
-    // SAFETY: maps a page of a file, and nobody uses it.
-    let refused = unsafe {
-        use std::os::fd::AsRawFd;
-        let (protection, page) = (libc::PROT_READ | libc::PROT_EXEC, 4096);
-        let mapped = libc::mmap(
-            std::ptr::null_mut(),
-            page,
-            protection,
-            libc::MAP_PRIVATE,
-            file.as_raw_fd(),
-            0,
-        );
-        match mapped == libc::MAP_FAILED {
-            true => Some(io::Error::last_os_error()),
-            false => {
-                libc::munmap(mapped, page);
-                None
-            }
-        }
-    };
-    match refused {
-        None => Ok(()),
-        Some(error) => Err(Failure::new(format!(
-            "code in {} cannot be executed: {error}",
-            path.display()
-        ))
-        .with_help("put it into a file system without noexec, or set XDG_CACHE_HOME")),
-    }
-}
-
-/// The library of the probes that come with the command, as a file of the user's own.
-fn kept_library() -> Result<PathBuf, Failure> {
-    let folder = cache_directory()?;
-    let path = folder.join(format!("libunspool_probes-{PROBES_HASH}.so"));
-    if std::fs::metadata(&path).is_ok_and(|kept| kept.len() == PROBES.len() as u64) {
-        return Ok(path);
-    }
-    // Other processes may do the same.
-    let new = folder.join(format!("libunspool_probes.{}", std::process::id()));
-    std::fs::write(&new, PROBES)
-        .and_then(|()| std::fs::set_permissions(&new, PermissionsExt::from_mode(0o700)))
-        .and_then(|()| std::fs::rename(&new, &path))
-        .with_context(|| format!("cannot write {}", new.display()))?;
-    Ok(path)
-}
-
-/// A directory of the user's own: where caches are, or else for temporary files.
-fn cache_directory() -> Result<PathBuf, Failure> {
-    // SAFETY: only returns a number.
-    let user = unsafe { libc::geteuid() };
-    let temporary = std::env::temp_dir().join(format!("unspool-{user}"));
-    let cached = users_cache::directory().filter(|folder| folder.is_absolute());
-    let mut last = None;
-    for folder in cached.into_iter().chain([temporary]) {
-        let made = std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&folder);
-        let is_own = |folder: &Path| {
-            let status = std::fs::symlink_metadata(folder)?;
-            let is_own = status.is_dir() && status.uid() == user && status.mode() & 0o022 == 0;
-            match is_own && can_write(folder) {
-                true => Ok(()),
-                false => Err(io::ErrorKind::PermissionDenied.into()),
-            }
-        };
-        match made.and_then(|()| is_own(&folder)) {
-            Ok(()) => return Ok(folder),
-            Err(error) => last = Some((folder, error)),
-        }
-    }
-    let (folder, error) = last.expect("one folder was tried");
-    Err(Failure::new(format!(
-        "cannot keep a library in {}: {error}",
-        folder.display()
-    ))
-    .with_help("set XDG_CACHE_HOME or TMPDIR to a directory of yours"))
-}
-
-fn can_write(folder: &Path) -> bool {
-    // SAFETY: the path ends in a zero byte.
-    CString::new(folder.as_os_str().as_bytes())
-        .is_ok_and(|path| unsafe { libc::access(path.as_ptr(), libc::W_OK) } == 0)
+    preload::check_code(path)
+        .map_err(|failure| failure.with_help("put it into a file system without noexec"))
 }

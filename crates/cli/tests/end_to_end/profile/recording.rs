@@ -14,8 +14,58 @@ pub(crate) fn trials() -> Vec<Trial> {
     let limited = by_both("limited_file_size", limited_file_size);
     let exported = trial("profile::exported".to_owned(), exported);
     let read = trial("profile::exported_for_pprof".to_owned(), read_by_pprof);
-    let others = [exported, read];
+    let kept = trial("profile::refusals_leave_the_file".to_owned(), left);
+    let failed = trial("profile::report_without_an_export".to_owned(), failed);
+    let others = [exported, read, kept, failed];
     names.into_iter().chain(limited).chain(others).collect()
+}
+
+/// What is not run leaves the file of an earlier run as it was.
+fn left(scratch: &Scratch) -> Result<(), Verdict> {
+    let file = scratch.path().join("recording");
+    let path = file.display().to_string();
+    let cases: [(&[&str], &str); 4] = [
+        (&["--backend=perf", "--clock=wall", "-o", &path, "true"], ""),
+        (&["--backend=timer", "-o", &path, "/nowhere/at/all"], ""),
+        (&["--backend=timer", "-o", &path, "--pid", "1"], ""),
+        // The control: what runs takes the file's place.
+        (&["--backend=timer", "-o", &path, "true"], "runs"),
+    ];
+    for (arguments, runs) in cases {
+        std::fs::write(&file, "an earlier run")?;
+        let outcome = run(
+            scratch,
+            &unspool(scratch, &["profile"]).arguments(arguments),
+        )?;
+        let has_run = outcome.ending == Ending::Exited(0);
+        let is_left = std::fs::read(&file)? == b"an earlier run";
+        if has_run == runs.is_empty() || is_left == has_run {
+            let problem = format!("{arguments:?}: {:?}, left {is_left}", outcome.ending);
+            return Err(Verdict::Wrong(problem));
+        }
+    }
+    Ok(())
+}
+
+/// Where one file for other programs cannot be written, the report and the other files are there.
+fn failed(scratch: &Scratch) -> Result<(), Verdict> {
+    let speedscope = scratch.path().join("speedscope");
+    let path = speedscope.display().to_string();
+    let options = ["--pprof", "/nowhere/file", "--speedscope", &path, "--"];
+    let options = options.map(OsString::from);
+    let outcome = profile(scratch, By::Timers, &[&options[..], &guest("")?].concat())?;
+    let (shown, said) = (outcome.stdout_text(), outcome.stderr_text());
+    let is_told = said.contains("cannot write /nowhere/file");
+    let is_right = outcome.ending == Ending::Exited(125)
+        && shown.contains("Bottom up")
+        && std::fs::read(&speedscope).is_ok_and(|text| text.starts_with(b"{"));
+    match is_told && is_right {
+        true => Ok(()),
+        false => Err(Verdict::Wrong(format!(
+            "{:?}: {shown}\n{said}",
+            outcome.ending
+        ))),
+    }
 }
 
 /// The recording is of the process that was started, by its number.

@@ -29,6 +29,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         test("many_threads", many_threads),
         test("static_program_is_told", static_program),
         test("functions_by_other_names", other_names),
+        test("where_there_is_no_memory_for_rings", without_rings),
     ]
 }
 
@@ -265,5 +266,43 @@ fn other_names(scratch: &Scratch) -> Result<(), Verdict> {
     match total > 0.8 * elapsed && elapsed > 0.5 {
         true => Ok(()),
         false => fail(format!("{total} s of {elapsed} s")),
+    }
+}
+
+/// Where the kernel takes samples but gives no memory for them, timers take them, too.
+fn without_rings(scratch: &Scratch) -> Result<(), Verdict> {
+    let without = guest_named("profile/without_rings", "")?[0]
+        .display()
+        .to_string();
+    let (own, program) = (
+        COMMAND.display().to_string(),
+        guest("")?[0].display().to_string(),
+    );
+    let report = scratch.path().join("report").display().to_string();
+    let profile = [&without, &own, "profile", "--json", "--report", &report];
+    let invocation = natively(scratch, &[&profile[..], &["--", &program]].concat());
+    let outcome = run(scratch, &invocation)?;
+    let said = outcome.stderr_text();
+    if said.contains("perf_event_paranoid") {
+        return Err(Verdict::CannotTell("sampling is forbidden".to_owned()));
+    }
+    let is_said = said.contains("perf_event_mlock_kb")
+        && said.contains("timers inside the program take them");
+    if outcome.ending != Ending::Exited(0) || !is_said {
+        return Err(wrong("timers must take the samples", &invocation, &outcome));
+    }
+    let read: Value = serde_json::from_str(&std::fs::read_to_string(&report)?)
+        .map_err(|problem| Verdict::Wrong(format!("no JSON: {problem}")))?;
+    check_shares(&read)?;
+    let asked = [&profile[..], &["--backend=perf", "--", "echo", "it runs"]].concat();
+    let invocation = natively(scratch, &asked);
+    let outcome = run(scratch, &invocation)?;
+    let is_refused = outcome.stdout_text().is_empty()
+        && outcome
+            .stderr_text()
+            .contains("sysctl kernel.perf_event_mlock_kb");
+    match is_refused && outcome.ending == Ending::Exited(125) {
+        true => Ok(()),
+        false => Err(wrong("this must be refused", &invocation, &outcome)),
     }
 }
