@@ -46,22 +46,25 @@ pub fn note_call_forms() {
     ARE_WANTED.store(true, Ordering::Relaxed);
 }
 
-/// Whether it is noted how calls are made.
-#[must_use]
-pub fn call_forms_are_noted() -> bool {
+fn are_wanted() -> bool {
     ARE_WANTED.load(Ordering::Relaxed)
 }
 
 /// Says what a function is called that is to be inserted somewhere: only such functions are noted.
 pub fn name_function(function: AnalysisFunction, name: &'static str) {
-    if call_forms_are_noted() {
-        let address = function as usize as u64;
+    name_code(function as usize as u64, name);
+}
+
+/// The same, by its address.
+pub(crate) fn name_code(address: u64, name: &'static str) {
+    if are_wanted() {
         let unknown = (name, CallForms::default());
         NOTED.lock().entry(address).or_insert(unknown);
     }
 }
 
-/// The functions that were named, by their names, and how calls of them are made.
+/// The functions that were named, by their names, and how calls of them are made: none unless that is
+/// noted.
 #[must_use]
 pub fn call_forms() -> Vec<(&'static str, CallForms)> {
     let mut noted: Vec<_> = NOTED.lock().values().copied().collect();
@@ -71,7 +74,7 @@ pub fn call_forms() -> Vec<(&'static str, CallForms)> {
 
 /// A call of a function is made so at a place.
 pub(crate) fn note(function: u64, form: CallForm) {
-    if !call_forms_are_noted() {
+    if !are_wanted() {
         return;
     }
     let mut noted = NOTED.lock();

@@ -27,6 +27,7 @@ pub(crate) use in_place::{ArgumentRegister, INTEGERS};
 pub use wrappers::{CallRegisters, WrapperFunction, call_original};
 
 use super::AnalysisFunction;
+use super::call_forms::name_code;
 use super::compiled::Compiled;
 use super::images::Image;
 use super::process::process;
@@ -156,6 +157,12 @@ impl Hooks {
             .and_then(|number| kept.get(number).copied())
             .unwrap_or(0)
     }
+}
+
+/// Says what a function is called that takes the place of one of the program's, as
+/// [`name_function`](crate::name_function) does for others.
+pub fn name_wrapper(wrapper: WrapperFunction, name: &'static str) {
+    name_code(wrapper as usize as u64, name);
 }
 
 /// What is hooked at an address.

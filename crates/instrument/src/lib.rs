@@ -57,8 +57,8 @@ pub use action::{
     InsertionPoint, MOST_CONDITIONAL_WORDS, REGISTER_ARGUMENTS, Replacement,
 };
 pub use annotation::Annotation;
-pub use buffers::{BufferId, BufferKind, Deliver, Receiver};
-pub use call_forms::{CallForms, call_forms, call_forms_are_noted, name_function, note_call_forms};
+pub use buffers::BufferId;
+pub use call_forms::{CallForms, call_forms, name_function, note_call_forms};
 pub(crate) use compiled::{Body, BodyInstruction, Compiled, Renaming};
 
 pub use consumer::{Consume, Consumption, Filled};

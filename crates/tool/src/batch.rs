@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::ops::Deref;
 
-use unspool_instrument::{self as instrument, Filled};
+use unspool_instrument::Filled;
 
 use crate::buffer::Entry;
 use crate::tool::Tool;
@@ -64,7 +64,7 @@ where
     let function = unsafe { crate::call::function::<F>() };
     // SAFETY: buffers of this type are filled by a tool of this type, which is there as long as the
     // process.
-    let tool = unsafe { &*instrument::tool_address().cast::<T>() };
+    let tool = unsafe { crate::call::tool::<T>() };
     let batch = Batch {
         filled,
         entries: PhantomData,

@@ -323,7 +323,7 @@ where
     // SAFETY: only a tool of this type, and code that it inserted, appends to a buffer of this type,
     // with a state that nobody else uses until this returns.
     let (tool, state) = unsafe {
-        let tool = &*unspool_instrument::tool_address().cast::<T>();
+        let tool = crate::call::tool::<T>();
         (tool, &mut *state.cast::<T::Thread>())
     };
     function(tool, state, batch);

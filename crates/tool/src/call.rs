@@ -44,7 +44,7 @@ where
     F: Analysis<T, T::Thread, A::Values, Address>,
 {
     const { assert_captures_nothing::<F>() }
-    enter_rewriting::<T, F, A>
+    named::<F>(enter_rewriting::<T, F, A>)
 }
 
 /// The function that the engine calls at a moment that is not in inserted code.
@@ -215,14 +215,29 @@ pub(crate) unsafe fn function<F>() -> F {
     unsafe { NonNull::<F>::dangling().read() }
 }
 
-/// The tool, and what it keeps for the calling thread.
+/// The tool.
+///
+/// # Safety
+/// It must be of this type.
+pub(crate) unsafe fn tool<'a, T: Tool>() -> &'a T {
+    // SAFETY: the caller's.
+    unsafe { &*instrument::tool_address().cast::<T>() }
+}
+
+/// What the tool keeps for the calling thread.
 ///
 /// # Safety
 /// The tool must be of this type, and nobody else may use what it keeps for this thread.
+pub(crate) unsafe fn thread_state<'a, T: Tool>() -> &'a mut T::Thread {
+    // SAFETY: the caller's.
+    unsafe { &mut *instrument::thread_state().cast::<T::Thread>() }
+}
+
+/// Both.
+///
+/// # Safety
+/// As for each.
 pub(crate) unsafe fn tool_and_state<'a, T: Tool>() -> (&'a T, &'a mut T::Thread) {
     // SAFETY: the caller's.
-    unsafe {
-        let tool = &*instrument::tool_address().cast::<T>();
-        (tool, &mut *instrument::thread_state().cast::<T::Thread>())
-    }
+    unsafe { (tool::<T>(), thread_state::<T>()) }
 }

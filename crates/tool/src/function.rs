@@ -1,11 +1,10 @@
 //! Functions of a tool in the place of the program's, with the types of these.
 
 use std::marker::PhantomData;
-use std::ptr::NonNull;
 
-use unspool_instrument::functions::{CallRegisters, Hooks};
-use unspool_instrument::{self as instrument, functions};
+use unspool_instrument::functions::{self, CallRegisters, Hooks};
 
+use crate::call::{self, assert_captures_nothing, tool_and_state};
 use crate::tool::Tool;
 use crate::{Address, Word};
 
@@ -162,7 +161,7 @@ impl<T: Tool, S: Signature> Original<'_, T, S> {
     pub fn state(&mut self) -> &mut T::Thread {
         // SAFETY: a wrapper of a tool of this type runs, in the thread whose state this is; the
         // reference cannot live when the original runs.
-        unsafe { &mut *instrument::thread_state().cast::<T::Thread>() }
+        unsafe { call::thread_state::<T>() }
     }
 
     /// Where the function was called from: what it returns to.
@@ -280,7 +279,9 @@ fn put<S: Signature>(result: S::Result, registers: &mut CallRegisters) {
     }
 }
 
-fn hooks<S: Signature>(wrapper: functions::WrapperFunction) -> Hooks {
+/// `F` is the tool's function that is run, by whose name it can be asked how it is called.
+fn hooks<S: Signature, F>(wrapper: functions::WrapperFunction) -> Hooks {
+    functions::name_wrapper(wrapper, std::any::type_name::<F>());
     Hooks {
         wrapper: Some(wrapper),
         has_floats: S::FLOATING,
@@ -290,12 +291,10 @@ fn hooks<S: Signature>(wrapper: functions::WrapperFunction) -> Hooks {
 
 /// What has the engine call a function in the place of another one.
 pub(crate) fn replace<T: Tool, S: Signature, F: Replacement<T, S>>(_function: F) -> Hooks {
-    const { assert!(size_of::<F>() == 0, "{}", CAPTURES) };
-    hooks::<S>(|registers| {
-        // SAFETY: as in `wrap`.
-        let (function, tool) = unsafe { (function_of::<F>(), tool_of::<T>()) };
-        // SAFETY: the state is this thread's, and nobody else uses it.
-        let state = unsafe { &mut *instrument::thread_state().cast::<T::Thread>() };
+    const { assert_captures_nothing::<F>() };
+    hooks::<S, F>(|registers| {
+        // SAFETY: as in `wrap`; the state is this thread's, and nobody else uses it.
+        let (function, (tool, state)) = unsafe { (call::function::<F>(), tool_and_state::<T>()) };
         let result = function.call(tool, state, S::load(registers));
         put::<S>(result, registers);
     })
@@ -303,11 +302,11 @@ pub(crate) fn replace<T: Tool, S: Signature, F: Replacement<T, S>>(_function: F)
 
 /// What has the engine call a function around another one.
 pub(crate) fn wrap<T: Tool, S: Signature, F: Wrapper<T, S>>(_function: F) -> Hooks {
-    const { assert!(size_of::<F>() == 0, "{}", CAPTURES) };
-    hooks::<S>(|registers| {
+    const { assert_captures_nothing::<F>() };
+    hooks::<S, F>(|registers| {
         // SAFETY: the type has no size, and there was a value of it; only what a tool of this
         // type asked for gets here.
-        let (function, tool) = unsafe { (function_of::<F>(), tool_of::<T>()) };
+        let (function, tool) = unsafe { (call::function::<F>(), call::tool::<T>()) };
         let arguments = S::load(registers);
         let mut original = Original {
             registers: &mut *registers,
@@ -317,20 +316,4 @@ pub(crate) fn wrap<T: Tool, S: Signature, F: Wrapper<T, S>>(_function: F) -> Hoo
         let result = function.call(tool, &mut original, arguments);
         put::<S>(result, registers);
     })
-}
-
-const CAPTURES: &str = "a tool's function must be a function, or a closure that captures nothing";
-
-/// # Safety
-/// The type must have no size and be `Copy`, and a value of it must have been.
-unsafe fn function_of<F>() -> F {
-    // SAFETY: the caller's.
-    unsafe { NonNull::<F>::dangling().read() }
-}
-
-/// # Safety
-/// The tool must be of this type.
-unsafe fn tool_of<'a, T>() -> &'a T {
-    // SAFETY: the caller's.
-    unsafe { &*instrument::tool_address().cast::<T>() }
 }

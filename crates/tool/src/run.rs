@@ -140,9 +140,6 @@ fn note_questions(own: &[OsString]) {
 
 /// Says how the functions of the tool are called, if that was asked.
 fn tell_call_forms() {
-    if !instrument::call_forms_are_noted() {
-        return;
-    }
     for (name, forms) in instrument::call_forms() {
         let CallForms {
             inlined,
@@ -167,7 +164,8 @@ fn tell_call_forms() {
 /// With `--inlining`, likewise, each process tells at its end how the tool's functions are called: at
 /// how many places each is *inlined*, with registers that are borrowed for it; *copied*, with its own
 /// registers, which are kept; *called*, where only what it may change is kept; or called *by the gate*,
-/// which keeps everything.
+/// which keeps everything. (What the engine calls by itself has no places: functions for system calls
+/// that are over, and for routines that are left by exceptions.)
 ///
 /// To be called first thing, as long as there is a single thread. If the program was not
 /// found, the process ends with a message and status 127; 126 if it cannot be run, 125 if

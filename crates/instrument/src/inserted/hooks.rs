@@ -17,6 +17,7 @@ use unspool_code_cache::slots::{TARGET_SPILL, offset};
 use super::activations::{self, Found};
 use super::parts::sets_stack_pointer;
 use super::{Translation, calls};
+use crate::call_forms::{CallForm, note};
 use crate::functions::{self, Hooks, INTEGERS};
 use crate::slots::offset as tool_offset;
 use crate::{Action, AnalysisCall, AnalysisFunction, Compiled};
@@ -79,12 +80,14 @@ fn call_all(
 fn emit_entry(translation: &mut Translation, item: &Item, hooks: &'static Hooks) {
     let flags_live = item.flags_live;
     if let Some(compiled) = translation.parts.functions.wrapper_in_place(hooks) {
+        note_all(hooks, CallForm::Called);
         let unusual = activations::enter(translation.walk, hooks, &[], 0, flags_live);
         let borrowed = translation.walk.borrowed;
         begin_wrapper(translation, item, hooks, &compiled);
         return or_ask_at_entry(translation, item, hooks, unusual, &borrowed);
     }
     let Some((calls, kept)) = hooks.entry_in_place().zip(hooks.kept_registers()) else {
+        note_all(hooks, CallForm::Gated);
         return ask_at_entry(translation, item, hooks);
     };
     if !hooks.need_end() {
@@ -96,6 +99,15 @@ fn emit_entry(translation: &mut Translation, item: &Item, hooks: &'static Hooks)
     let borrowed = translation.walk.borrowed;
     call_all(translation, item, calls, flags_live);
     or_ask_at_entry(translation, item, hooks, unusual, &borrowed);
+}
+
+/// Notes how the functions are called that the engine calls where a function is entered.
+fn note_all(hooks: &Hooks, form: CallForm) {
+    let calls = hooks.entry.iter().map(|call| call.inserted as usize);
+    let wrapper = hooks.wrapper.map(|wrapper| wrapper as usize);
+    calls
+        .chain(wrapper)
+        .for_each(|function| note(function as u64, form));
 }
 
 /// Emits the call of the engine where jumps lead, with what is borrowed where they are.
