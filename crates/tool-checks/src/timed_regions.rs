@@ -1,5 +1,5 @@
-//! Whether regions that time bounds begin and end, and never early: the guest `functions/timed` calls
-//! `step` and asks `is_enough` until the tool has seen enough of them.
+//! When regions that time bounds begin and end: the guest `functions/timed` calls `step` and asks
+//! `is_enough` until the tool has seen enough of them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -21,7 +21,9 @@ pub(crate) struct TimedRegions {
     start: OnceLock<Instant>,
     /// How many threads have seen enough.
     satisfied: AtomicU64,
-    early: AtomicU64,
+    /// How much of the time that it takes at least had passed at a beginning or an end, in percent: the
+    /// least of all.
+    least: AtomicU64,
     inside: Counter,
 }
 
@@ -48,7 +50,7 @@ impl TimedRegions {
             lengths,
             start: OnceLock::new(),
             satisfied: AtomicU64::new(0),
-            early: AtomicU64::new(0),
+            least: AtomicU64::new(u64::MAX),
             inside: Counter::new(),
         }
     }
@@ -62,9 +64,9 @@ impl TimedRegions {
             // One may have been missed, but never is one more seen than there have been.
             let [begin, end] = self.lengths;
             let soonest = begin * seen.changes.div_ceil(2) + end * (seen.changes / 2);
-            let passed = self.start.get().map(Instant::elapsed);
-            let is_early = passed.is_none_or(|passed| passed < soonest);
-            self.early.fetch_add(u64::from(is_early), Ordering::Relaxed);
+            let passed = self.start.get().map_or(Duration::ZERO, Instant::elapsed);
+            let percent = passed.as_micros() * 100 / soonest.as_micros();
+            self.least.fetch_min(percent as u64, Ordering::Relaxed);
         }
         is_enough.set(u64::from(seen.changes >= ENOUGH));
     }
@@ -115,13 +117,16 @@ impl Tool for TimedRegions {
 
     fn end(&self) {
         let satisfied = self.satisfied.load(Ordering::Relaxed);
-        let early = self.early.load(Ordering::Relaxed);
+        let least = match self.least.load(Ordering::Relaxed) {
+            u64::MAX => "never".to_owned(),
+            percent => format!("from {percent} % of the time on"),
+        };
         let inside = match self.inside.total() {
             0 => "nothing",
             _ => "something",
         };
         say(&format!(
-            "timed: {satisfied} have seen enough, {early} early, {inside} inside"
+            "timed: {satisfied} have seen enough, {least}, {inside} inside"
         ));
     }
 }

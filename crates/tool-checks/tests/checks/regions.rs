@@ -2,6 +2,7 @@
 //! threads, each of which calls `step` and `other` in turn, 900 times each, while signals come.
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use unspool_guests::Ending;
 
@@ -112,24 +113,60 @@ fn regions_are_as_many_instructions_as_told() {
     });
 }
 
+/// What the tool says that looks when regions of such lengths, in milliseconds, begin and end; the guest
+/// ends when it has seen eight of that, or at the limit.
+fn timed(lengths: [u64; 2], limit: u64) -> Option<String> {
+    let (_, program) = build("functions/timed")?;
+    let lengths = lengths.map(|length| length.to_string());
+    let tool = ["timed-regions", &lengths[0], &lengths[1]];
+    let outcome = under(&tool, &program, &[limit.to_string()], &tool.join("-"));
+    let text = outcome.stderr_text();
+    assert_eq!(outcome.ending, Ending::Exited(0), "{lengths:?}: {text}");
+    assert_eq!(outcome.stdout_text(), "2 threads\n");
+    Some(text.trim_end().to_owned())
+}
+
+/// How much of their time had passed at the soonest, in percent, where both threads have seen enough.
+fn soonest(text: &str) -> u64 {
+    let all = text.strip_prefix("timed: 2 have seen enough, from ");
+    let all = all.and_then(|text| text.strip_suffix(" % of the time on, something inside"));
+    all.and_then(|percent| percent.parse().ok())
+        .unwrap_or_else(|| panic!("{text}"))
+}
+
 #[test]
 fn regions_are_bounded_by_time() {
-    let Some((_, program)) = build("functions/timed") else {
+    // Before its time none begins.
+    let Some(text) = timed([3_600_000, 1], 100) else {
         return;
     };
-    let told = |lengths: [&str; 2], limit: &str, expected: &str| {
-        let tool = [&["timed-regions"], &lengths[..]].concat();
-        let outcome = under(&tool, &program, &[limit.to_owned()], &tool.join("-"));
-        let text = outcome.stderr_text();
-        assert_eq!(outcome.ending, Ending::Exited(0), "{lengths:?}: {text}");
-        assert_eq!(text.trim_end(), expected, "{lengths:?}");
-        assert_eq!(outcome.stdout_text(), "2 threads\n");
-    };
-    // It ends when it has seen eight of them; the limit is for a failure.
-    let all = "timed: 2 have seen enough, 0 early, something inside";
-    told(["20", "10"], "60000", all);
-    told(["3", "15"], "60000", all);
-    // Before its time none begins.
-    let none = "timed: 0 have seen enough, 0 early, nothing inside";
-    told(["3600000", "1"], "100", none);
+    assert_eq!(text, "timed: 0 have seen enough, never, nothing inside");
+    for lengths in [[20, 10], [3, 15]] {
+        let text = timed(lengths, 60_000).unwrap();
+        assert!(soonest(&text) >= 100, "{lengths:?}: {text}");
+    }
+}
+
+/// A machine that has much to do makes time late, never early, and not always half as long again; a
+/// clock that went at half or twice the speed would be early each time, or as late each time. The test
+/// looks at a clock of its own, too.
+#[test]
+fn time_of_regions_is_neither_halved_nor_doubled() {
+    const LENGTHS: [u64; 2] = [300, 150];
+    let least = Duration::from_millis(4 * (LENGTHS[0] + LENGTHS[1]));
+    let mut all = Vec::new();
+    for _ in 0..5 {
+        let began = Instant::now();
+        let Some(text) = timed(LENGTHS, 60_000) else {
+            return;
+        };
+        let (took, percent) = (began.elapsed(), soonest(&text));
+        assert!(took >= least, "it took {took:?}, not {least:?}");
+        assert!(percent >= 100, "{text}");
+        if percent < 150 {
+            return;
+        }
+        all.push(percent);
+    }
+    panic!("always late: {all:?} % of the time");
 }
