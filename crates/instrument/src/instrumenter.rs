@@ -93,6 +93,12 @@ pub fn image_at(address: u64) -> Option<Arc<Image>> {
     Instrumenter::get()?.images.find(address)
 }
 
+/// All images that there are.
+#[must_use]
+pub fn all_images() -> Arc<Vec<Arc<Image>>> {
+    Instrumenter::get().map_or_else(Arc::default, |it| it.images.now().0)
+}
+
 /// Hooks the function at an address, beside what is hooked there already. Not to be called
 /// while code is being translated.
 pub fn hook(address: u64, hooks: Hooks) {

@@ -72,7 +72,9 @@ pub use in_tool::{
 pub(crate) use insertions::{Inserted, Insertions};
 pub use instrumentation::Instrumentation;
 pub(crate) use instrumenter::Instrumenter;
-pub use instrumenter::{ask_tool, hook, hook_result, image_at, install, tool_address, watch};
+pub use instrumenter::{
+    all_images, ask_tool, hook, hook_result, image_at, install, tool_address, watch,
+};
 pub use joining::instrumenter;
 pub use mappings::{Mapping, MappingChange};
 pub use repetitions::is_first_repetition;

@@ -58,6 +58,10 @@ impl Regions {
                 let address = address.expect("an address, in hexadecimal digits");
                 Controller::of_threads(Trigger::address(address), exit)
             }
+            "named" => {
+                let [begin, end] = [2, 3].map(|number| word(number).expect("two names"));
+                Controller::of_threads(Trigger::entry(begin), Trigger::exit(end))
+            }
             "marked" => Controller::of_threads(
                 marked(Annotation::RegionStart),
                 marked(Annotation::RegionEnd),

@@ -5,6 +5,7 @@
 //! what it is told ([`Controller::image_load`] and so on), asks it for the version of each superblock,
 //! and is told of beginnings and ends ([`Controlled`]).
 
+pub(crate) mod missing;
 mod progress;
 mod timer;
 mod trigger;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 use unspool_instrument::{Action, Annotation, Counter, Switch, ThreadWord, Version};
 
+use self::missing::Missing;
 use self::progress::Progress;
 pub use self::progress::RegionChange;
 use self::timer::Together;
@@ -104,6 +106,7 @@ pub struct Controller {
     count: Option<Count>,
     /// How far all threads are together, if they have regions together.
     together: Option<Arc<Together>>,
+    missing: Arc<Missing>,
 }
 
 /// Where regions begin and end.
@@ -143,6 +146,7 @@ impl Controller {
     fn new(begin: Trigger, end: Trigger) -> Controller {
         let triggers = [&begin.event, &end.event];
         let counts = triggers.contains(&&Event::Instruction);
+        let missing = Missing::new(&trigger::places(&begin, &end));
         Controller {
             switch: Switch::new(),
             rules: Rules {
@@ -155,6 +159,7 @@ impl Controller {
                 due: ThreadWord::new(),
             }),
             together: None,
+            missing,
         }
     }
 
@@ -194,10 +199,10 @@ impl Controller {
     /// To be called for each image in [`Tool::image_load`]: routines that bound regions are looked for
     /// there.
     pub fn image_load<T: Controlled>(&self, image: &Image<T>) {
-        let (begin, end) = (&self.rules.begin, &self.rules.end);
-        for (place, sides) in trigger::places(begin, end) {
-            place.hook(image, sides);
-        }
+        let places = trigger::places(&self.rules.begin, &self.rules.end).into_iter();
+        let found = places.filter(|(place, sides)| place.hook(image, *sides));
+        let found: Vec<_> = found.map(|(place, _)| place).collect();
+        self.missing.searched(image, &found);
     }
 
     /// To be called for what threads say in [`Tool::annotation`], if that bounds regions.

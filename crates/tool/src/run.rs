@@ -13,6 +13,7 @@ use unspool_instrument::{
 };
 
 use crate::code::Superblock;
+use crate::controller::missing;
 use crate::image::Image;
 use crate::synchronisation;
 use crate::tool::{Delivery, Tool};
@@ -391,6 +392,7 @@ impl<T: Tool> Instrumentation for Adapter<T> {
 
     fn ends(&self) {
         self.tool.end();
+        missing::tell();
         tell_call_forms();
         // Nothing is written at the end of the process any more; nobody can be told if it fails.
         let _ = std::io::stdout().flush();

@@ -170,3 +170,55 @@ fn time_of_regions_is_neither_halved_nor_doubled() {
     }
     panic!("always late: {all:?} % of the time");
 }
+
+/// The lines that are told of a program, but for what the tool itself says at each process's end.
+fn warned(words: &[&str], guest: &str) -> Option<Vec<String>> {
+    let (guest, program) = build(guest)?;
+    let tool = [&["regions", "named"], words].concat();
+    let outcome = under(&tool, &program, &guest.arguments, &tool.join("-"));
+    let text = outcome.stderr_text();
+    assert_eq!(outcome.ending, Ending::Exited(0), "{words:?}: {text}");
+    let lines = text.lines().filter(|line| !line.starts_with("regions: "));
+    Some(lines.map(str::to_owned).collect())
+}
+
+#[test]
+fn routines_that_are_nowhere_are_told() {
+    let Some(lines) = warned(&["stepp", "other"], "functions/regions") else {
+        return;
+    };
+    let [warning, help] = &lines[..] else {
+        panic!("{lines:?}");
+    };
+    let start = "warning: regions are to begin where `stepp` is entered, but process ";
+    assert!(warning.starts_with(start), "{warning}");
+    assert!(warning.contains("no such routine: /"), "{warning}");
+    assert!(warning.contains("/libc.so.6"), "{warning}");
+    assert!(help.starts_with("help: there is `step`"), "{help}");
+    // The control: both are there.
+    let lines = warned(&["step", "other"], "functions/regions");
+    assert_eq!(lines, Some(vec![]));
+}
+
+#[test]
+fn routines_of_libraries_that_come_later_are_found() {
+    let guest = "functions/libraries_and_threads";
+    let Some(lines) = warned(&["hammered", "hammered"], guest) else {
+        return;
+    };
+    assert_eq!(lines, [""; 0]);
+    let lines = warned(&["hammered", "not_hammered"], guest).unwrap();
+    let start = "warning: regions are to end where `not_hammered` is left, but process ";
+    assert!(lines[0].starts_with(start), "{lines:?}");
+    assert!(lines[0].contains("/hammered.so"), "{lines:?}");
+}
+
+/// Forked children know no more than their parent.
+#[test]
+fn routines_that_are_nowhere_are_told_once() {
+    let Some(lines) = warned(&["not_grown", "not_grown"], "processes/fork_tree") else {
+        return;
+    };
+    let warnings = lines.iter().filter(|line| line.starts_with("warning: "));
+    assert_eq!(warnings.count(), 2, "{lines:?}");
+}

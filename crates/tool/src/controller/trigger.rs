@@ -176,28 +176,41 @@ pub(super) fn places<'a>(begin: &'a Trigger, end: &'a Trigger) -> Vec<(&'a Place
 }
 
 impl Place {
-    /// Has inserted code say when the place is passed, if it is in this image.
-    pub(super) fn hook<T: Controlled>(&self, image: &Image<T>, sides: Sides) {
+    /// Has inserted code say when the place is passed, if it is in this image. Returns whether it is.
+    pub(super) fn hook<T: Controlled>(&self, image: &Image<T>, sides: Sides) -> bool {
         match self {
             Place::Entry(name) => {
-                for routine in image.routines_named(name) {
+                let routines = image.routines_named(name);
+                for routine in &routines {
                     routine.entry().call(passed::<T>, argument(sides));
                 }
+                !routines.is_empty()
             }
             Place::Exit(name) => {
-                for routine in image.routines_named(name) {
+                let routines = image.routines_named(name);
+                for routine in &routines {
                     routine.exit().call(passed::<T>, argument(sides));
                     routine.unwind().call(passed::<T>, argument(sides));
                 }
+                !routines.is_empty()
             }
             Place::Address(address) if image.kind() == ImageKind::Program => {
                 let address = address.wrapping_add(image.bias().unwrap_or(0));
                 let place = image.routine_starting_at(address);
-                if let Some(place) = place {
+                if let Some(place) = &place {
                     place.entry().call(passed::<T>, argument(sides));
                 }
+                place.is_some()
             }
-            Place::Address(_) => {}
+            Place::Address(_) => false,
+        }
+    }
+
+    /// The name of its routine, if it has that.
+    pub(super) fn routine(&self) -> Option<&str> {
+        match self {
+            Place::Entry(name) | Place::Exit(name) => Some(name),
+            Place::Address(_) => None,
         }
     }
 }
