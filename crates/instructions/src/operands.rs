@@ -58,6 +58,34 @@ pub struct MemoryOperand {
 }
 
 /// How an operand's elements lie.
+impl MemoryOperand {
+    /// Whether another one is at the same place: it is this one, or what the instruction does there
+    /// besides.
+    ///
+    /// ```
+    /// use iced_x86::{Decoder, DecoderOptions, InstructionInfoFactory};
+    /// use unspool_instructions::operands::{ExtendedStateSizes, MemoryOperands, memory_operands};
+    ///
+    /// // add dword [rax], 1
+    /// let decoded = Decoder::with_ip(64, &[0x83, 0, 1], 0, DecoderOptions::NONE).decode();
+    /// let mut all = MemoryOperands::new();
+    /// let sizes = ExtendedStateSizes::default();
+    /// memory_operands(&decoded, &mut InstructionInfoFactory::new(), sizes, &mut all);
+    /// assert_eq!(all.len(), 2);
+    /// // Counted by places, there is one.
+    /// let is_new = |&at: &usize| !all[..at].iter().any(|it| it.is_at(&all[at]));
+    /// assert_eq!((0..all.len()).filter(is_new).count(), 1);
+    /// ```
+    #[must_use]
+    pub fn is_at(&self, other: &MemoryOperand) -> bool {
+        let as_other = MemoryOperand {
+            kind: other.kind,
+            ..*self
+        };
+        as_other == *other
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Shape {
     /// `size` bytes at the address.

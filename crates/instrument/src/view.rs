@@ -246,8 +246,13 @@ impl<'a> Instruction<'a> {
         self.image()?.source_line(self.address())
     }
 
-    /// Its operands in memory, those that are implied included; reads before writes. What is
-    /// read and written is listed twice.
+    /// Its operands in memory, those that are implied included: what it reads, and then what it writes.
+    ///
+    /// An operand that is read and written is listed in both directions, so that whoever goes through
+    /// them meets each access that the instruction makes, and can ask for the value that it
+    /// reads and for the one that it writes ([`Argument::MemoryValue`]). Pin counts such an operand once,
+    /// and says of it that it is read and that it is written; [`MemoryOperand::is_at`] tells which of
+    /// these are one there.
     #[must_use]
     pub fn memory_operands(&self) -> &'a [MemoryOperand] {
         self.item().operands()

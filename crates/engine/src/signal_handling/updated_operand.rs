@@ -27,15 +27,9 @@ fn is_updating(bytes: &[u8], pc: u64) -> bool {
     // Those whose sizes depend on the processor's state are not both.
     let sizes = ExtendedStateSizes::default();
     memory_operands(&decoded, factory, sizes, &mut operands);
-    let is_written = |read: &MemoryOperand| {
-        let as_written = MemoryOperand {
-            kind: AccessKind::Write,
-            ..*read
-        };
-        operands.contains(&as_written)
-    };
-    let mut reads = operands.iter().filter(|it| it.kind == AccessKind::Read);
-    reads.any(is_written)
+    let of_kind = |kind| operands.iter().filter(move |it| it.kind == kind);
+    let is_written = |read: &MemoryOperand| of_kind(AccessKind::Write).any(|it| it.is_at(read));
+    of_kind(AccessKind::Read).any(is_written)
 }
 
 #[cfg(test)]
