@@ -197,7 +197,7 @@ impl Controller {
     }
 
     /// To be called for each image in [`Tool::image_load`]: routines that bound regions are looked for
-    /// there.
+    /// there. Where none has them until the program ends, the user is told.
     pub fn image_load<T: Controlled>(&self, image: &Image<T>) {
         let places = trigger::places(&self.rules.begin, &self.rules.end).into_iter();
         let found = places.filter(|(place, sides)| place.hook(image, *sides));
@@ -231,10 +231,10 @@ impl Controller {
         {
             together.keep_time_anew(self.switch, &self.rules);
         }
-        if let Some(count) = self.count {
+        if self.count.is_some() {
             let progress = &mut T::progress(state).0;
             progress.begin_anew();
-            count.due.set(progress.due(&self.rules));
+            self.await_number(progress);
         }
     }
 
@@ -266,13 +266,18 @@ impl Controller {
         tell(tool, state, change);
     }
 
-    /// A region of the thread begins or ends, if that has changed.
+    /// The thread has come so far; a region of it has begun or ended by that, or not.
     fn turn(&self, change: &Option<RegionChange>, progress: &Progress) {
         if let Some(change) = change {
             self.switch.set(change.is_begin);
-            if let Some(count) = self.count {
-                count.due.set(progress.due(&self.rules));
-            }
+        }
+        self.await_number(progress);
+    }
+
+    /// The controller looks again at the number of instructions that bounds the thread's next region.
+    fn await_number(&self, progress: &Progress) {
+        if let Some(count) = self.count {
+            count.due.set(progress.due(&self.rules));
         }
     }
 }
@@ -307,7 +312,6 @@ fn counted<T: Controlled>(tool: &T, state: &mut T::Thread) {
     let progress = &mut T::progress(state).0;
     let change = progress.count(count.executed.of_this_thread(), &controller.rules);
     controller.turn(&change, progress);
-    count.due.set(progress.due(&controller.rules));
     tell(tool, state, change);
 }
 

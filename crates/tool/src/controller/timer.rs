@@ -30,6 +30,15 @@ struct State {
     since: Option<Instant>,
 }
 
+impl State {
+    /// A region has begun or ended. Switches are turned in the order in which regions do so, with the
+    /// state in hand.
+    fn follow(&mut self, change: RegionChange, switch: Switch) {
+        switch.set_everywhere(change.is_begin);
+        self.since = Some(Instant::now());
+    }
+}
+
 #[derive(Debug, Default)]
 enum Timer {
     /// It is not wanted yet.
@@ -49,11 +58,9 @@ impl Together {
         happens: impl FnOnce(&mut Progress) -> Option<RegionChange>,
     ) -> Option<RegionChange> {
         let change = {
-            // Switches are turned in the order in which regions begin and end.
             let mut state = self.state.lock();
             let change = happens(&mut state.progress)?;
-            switch.set_everywhere(change.is_begin);
-            state.since = Some(Instant::now());
+            state.follow(change, switch);
             change
         };
         if let Timer::Running(thread) = &*self.timer.lock() {
@@ -111,8 +118,7 @@ impl Together {
                 continue;
             }
             let change = state.progress.turn(None);
-            switch.set_everywhere(change.is_begin);
-            state.since = Some(Instant::now());
+            state.follow(change, switch);
         }
     }
 }
