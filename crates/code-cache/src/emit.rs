@@ -173,33 +173,18 @@ impl Emitter {
 
     /// `mov [base + displacement], register`, its lowest `size` bytes: 1, 2, 4 or 8.
     pub fn store_part(&mut self, base: Gpr, displacement: i32, register: Gpr, size: u8) {
-        let opcode = self.begin_part(0x88, register, base, size);
-        self.bytes(&[opcode]);
-        self.memory_operand(register, base, displacement);
+        self.store_at(Address::at(base, displacement), register, size);
     }
 
     /// `mov [base + displacement], value`, `size` bytes (1, 2, 4, or 8 with the sign extended).
     pub fn store_constant_part(&mut self, base: Gpr, displacement: i32, value: i32, size: u8) {
-        let opcode = self.begin_part(0xc6, 0, base, size);
-        self.bytes(&[opcode]);
-        self.memory_operand(0, base, displacement);
-        self.bytes(&value.to_le_bytes()[..usize::from(size.min(4))]);
+        self.store_constant_at(Address::at(base, displacement), value, size);
     }
 
     /// `setcc byte [base + displacement]`
     pub fn store_condition(&mut self, condition: u8, base: Gpr, displacement: i32) {
         self.bytes(&[0x40 | base >> 3, 0x0f, 0x90 | condition]);
         self.memory_operand(0, base, displacement);
-    }
-
-    /// Prefixes for an operand of so many bytes. Returns the opcode, given the one for bytes.
-    fn begin_part(&mut self, opcode: u8, register: Gpr, base: Gpr, size: u8) -> u8 {
-        if size == 2 {
-            self.bytes(&[0x66]);
-        }
-        let wide = if size == 8 { 0x48 } else { 0x40 };
-        self.bytes(&[wide | (register >> 3) << 2 | base >> 3]);
-        opcode | u8::from(size != 1)
     }
 
     /// `mov register, [base + displacement]`

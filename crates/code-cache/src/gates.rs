@@ -135,8 +135,7 @@ fn reset_flags(code: &mut Emitter) {
 }
 
 fn return_to_engine(code: &mut Emitter) {
-    code.on_slot(&[0x48, 0xc7], 0, offset::HOST_STACK); // mov qword fs:[host_stack], 0
-    code.imm32(0);
+    code.store_slot_signed(offset::HOST_STACK, 0);
     code.lea(gpr::RSP, gpr::RSP, ALIGNMENT);
     for &register in CALLEE_SAVED.iter().rev() {
         code.pop(register);

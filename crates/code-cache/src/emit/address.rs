@@ -13,6 +13,18 @@ pub struct Address {
     pub displacement: i32,
 }
 
+impl Address {
+    /// `[base + displacement]`
+    #[must_use]
+    pub fn at(base: Gpr, displacement: i32) -> Address {
+        Address {
+            base: Some(base),
+            index: None,
+            displacement,
+        }
+    }
+}
+
 impl Emitter {
     /// `lea to, address`; with `narrow` the address is cut to 32 bits.
     pub fn lea_address(&mut self, to: Gpr, address: Address, narrow: bool) {
@@ -20,11 +32,6 @@ impl Emitter {
             self.bytes(&[0x67]);
         }
         self.on_address(0x48, &[0x8d], to, address);
-    }
-
-    /// `mov to, [address]`
-    pub fn load_from(&mut self, to: Gpr, address: Address) {
-        self.on_address(0x48, &[0x8b], to, address);
     }
 
     /// An instruction on `[address]`: REX, to which registers are added, opcode, and the other
@@ -99,14 +106,8 @@ impl Emitter {
         self.bytes(&bytes[..usize::from(size.min(4))]);
     }
 
-    /// `mov register, [address]`, `size` bytes (4, zero-extended, or 8).
-    pub fn load_at(&mut self, register: Gpr, address: Address, size: u8) {
-        let (rex, opcode) = self.begin_sized(0x8a, size);
-        self.on_address(rex, &[opcode], register, address);
-    }
-
     /// `mov` or `movzx register, [address]`, `size` bytes (1, 2, 4 or 8), zero-extended.
-    pub fn load_extended_at(&mut self, register: Gpr, address: Address, size: u8) {
+    pub fn load_at(&mut self, register: Gpr, address: Address, size: u8) {
         match size {
             1 => self.on_address(0x40, &[0x0f, 0xb6], register, address),
             2 => self.on_address(0x40, &[0x0f, 0xb7], register, address),

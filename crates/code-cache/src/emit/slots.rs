@@ -57,6 +57,22 @@ impl Emitter {
         self.imm32(value as i32);
     }
 
+    /// `mov qword fs:[slot], imm32` (sign-extended)
+    pub fn store_slot_signed(&mut self, slot: i32, value: i32) {
+        self.on_slot(&[0x48, 0xc7], 0, slot);
+        self.imm32(value);
+    }
+
+    /// `mov qword fs:[slot], value`: one instruction if the value is a sign-extended one of 32 bits, else
+    /// one for each half.
+    pub fn store_slot_constant(&mut self, slot: i32, value: u64) {
+        if let Ok(value) = i32::try_from(value as i64) {
+            return self.store_slot_signed(slot, value);
+        }
+        self.store_slot_imm32(slot, value as u32);
+        self.store_slot_imm32(slot + 4, (value >> 32) as u32);
+    }
+
     /// An instruction `opcode /extension` on a slot, for instance `push`, `pop`, `jmp`, `xrstor`.
     pub fn on_slot(&mut self, opcode: &[u8], extension: u8, slot: i32) {
         self.bytes(&[0x64]);
@@ -85,26 +101,15 @@ impl Emitter {
         self.bytes(&[0]);
     }
 
-    /// `cmp register, dword fs:[slot]` (32 bits); sets the flags.
-    pub fn compare_register_slot(&mut self, register: Gpr, slot: i32) {
-        self.bytes(&[
-            0x64,
-            0x40 | (register >> 3) << 2,
-            0x3b,
-            0x04 | (register & 7) << 3,
-            0x25,
-        ]);
-        self.imm32(self.slots + slot);
-    }
-
-    /// `cmp register, fs:[slot]`; sets the flags.
-    pub fn compare_with_slot(&mut self, register: Gpr, slot: i32) {
-        self.slot_operand(0x3b, register, slot);
+    /// `cmp register, fs:[slot]`, `size` bytes (4 or 8); sets the flags.
+    pub fn compare_with_slot(&mut self, register: Gpr, slot: i32, size: u8) {
+        let rex = if size == 8 { 0x48 } else { 0x40 };
+        self.part_of_slot(&[rex, 0x3b], register, slot);
     }
 
     /// `xor register, fs:[slot]`, 4 bytes; sets the flags.
     pub fn xor_slot(&mut self, register: Gpr, slot: i32) {
-        self.on_slot(&[0x40 | (register >> 3) << 2, 0x33], register & 7, slot);
+        self.part_of_slot(&[0x40, 0x33], register, slot);
     }
 
     /// `mov dword fs:[exit], imm32`: says why the cache is left.

@@ -89,7 +89,7 @@ impl Gates {
         code.load_slot(gpr::RSP, offset::HOST_STACK);
         code.on_slot(&[0x0f, 0xae], 3, CallSlots::CONTROL_WORDS + 4); // stmxcsr
         load_word(code, CallSlots::CONTROL_WORDS + 4);
-        code.compare_register_slot(gpr::RAX, CallSlots::CONTROL_WORDS);
+        code.compare_with_slot(gpr::RAX, CallSlots::CONTROL_WORDS, 4);
         let same = jump_if_equal(code);
         code.on_slot(&[0x0f, 0xae], 2, CallSlots::CONTROL_WORDS); // ldmxcsr
         code.land(same);

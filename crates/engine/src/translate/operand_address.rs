@@ -62,15 +62,7 @@ pub fn load_address(code: &mut Emitter, scratch: Gpr, operand: &MemoryOperand) {
                 code.lea_address(scratch, address, false);
             }
         } else {
-            code.lea_address(
-                scratch,
-                Address {
-                    base: Some(scratch),
-                    index: None,
-                    displacement,
-                },
-                false,
-            );
+            code.lea(scratch, scratch, displacement);
         }
         if let Some(index) = index {
             let address = Address {

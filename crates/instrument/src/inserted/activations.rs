@@ -6,7 +6,7 @@
 //! address that has not been hooked.
 
 use unspool_code_cache::address::CacheAddress;
-use unspool_code_cache::emit::{Address, Emitter, Gpr, gpr};
+use unspool_code_cache::emit::{Address, Gpr, gpr};
 
 use super::Translation;
 use crate::functions::{ArgumentRegister, Hooks, PUSHED, list, returns};
@@ -59,12 +59,12 @@ pub(super) fn enter(
         unusual.push(code.jump_forward_if(EQUAL));
     }
     code.lea(value, gpr::RSP, 8);
-    compare_slot(code, value, tool_offset::CALLED);
+    code.compare_with_slot(value, tool_offset::CALLED, 8);
     unusual.push(code.jump_forward_if(NOT_EQUAL));
-    compare_slot(code, gpr::RSP, tool_offset::USUAL_STACK);
+    code.compare_with_slot(gpr::RSP, tool_offset::USUAL_STACK, 8);
     unusual.push(code.jump_forward_if(BELOW));
     code.load_slot(place, tool_offset::ACTIVATIONS);
-    compare_slot(code, place, tool_offset::ACTIVATIONS_LIMIT);
+    code.compare_with_slot(place, tool_offset::ACTIVATIONS_LIMIT, 8);
     unusual.push(code.jump_forward_if(NOT_BELOW));
     let above = YOUNGEST + list::offset::STACK_POINTER;
     code.on_memory(&[0x3b], gpr::RSP, place, above);
@@ -80,7 +80,7 @@ pub(super) fn enter(
         index: Some((value, 8)),
         displacement: 0,
     };
-    code.load_from(value, known);
+    code.load_at(value, known, 8);
     code.on_memory(&[0x3b], value, gpr::RSP, 0);
     unusual.push(code.jump_forward_if(NOT_EQUAL));
     code.load_slot(place, tool_offset::ACTIVATIONS);
@@ -99,8 +99,7 @@ pub(super) fn enter(
     }
     code.lea(place, place, list::offset::SIZE);
     code.store_slot(tool_offset::ACTIVATIONS, place);
-    code.on_slot(&[0x48, 0xc7], 0, tool_offset::CALLED); // mov qword fs:[called], 0
-    code.imm32(0);
+    code.store_slot_signed(tool_offset::CALLED, 0);
     unusual
 }
 
@@ -118,7 +117,7 @@ pub(super) fn leave(
     let walk = &mut *translation.walk;
     let [place, value] = take(walk, 0, flags_live);
     let code = &mut walk.builder.code;
-    compare_slot(code, gpr::RSP, tool_offset::USUAL_STACK);
+    code.compare_with_slot(gpr::RSP, tool_offset::USUAL_STACK, 8);
     unusual.push(code.jump_forward_if(BELOW));
     code.load_slot(place, tool_offset::ACTIVATIONS);
     code.lea(value, gpr::RSP, -8);
@@ -162,7 +161,7 @@ pub(super) fn leave(
 pub(super) fn skip_if_none_lost(walk: &mut Walk) -> (CacheAddress, Borrowed) {
     let [place, value] = take(walk, 0, true);
     let code = &mut walk.builder.code;
-    compare_slot(code, gpr::RSP, tool_offset::USUAL_STACK);
+    code.compare_with_slot(gpr::RSP, tool_offset::USUAL_STACK, 8);
     let unusual = code.jump_forward_if(BELOW);
     code.load_slot(place, tool_offset::ACTIVATIONS);
     code.lea(value, gpr::RSP, PUSHED as i32);
@@ -180,11 +179,6 @@ fn take(walk: &mut Walk, avoided: u16, flags_live: bool) -> [Gpr; 2] {
     let avoided = avoided | walk.bound();
     walk.borrowed.take_flags(&mut walk.builder, flags_live);
     walk.borrowed.take(&mut walk.builder, None, avoided)
-}
-
-/// `cmp register, fs:[slot]`
-fn compare_slot(code: &mut Emitter, register: u8, slot: i32) {
-    code.on_slot(&[0x48 | (register >> 3) << 2, 0x3b], register & 7, slot);
 }
 
 /// Jumps lead here, with what was borrowed where they are.

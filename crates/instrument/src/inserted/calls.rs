@@ -22,7 +22,7 @@ use crate::vector_elements::VectorElements;
 use crate::{Action, Argument, Compiled};
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::cache::Exit;
-use unspool_code_cache::emit::{TARGET, gpr};
+use unspool_code_cache::emit::{Emitter, TARGET, gpr};
 use unspool_code_cache::exit::{ExitKind, Reason};
 use unspool_code_cache::gates::CallSlots;
 use unspool_code_cache::slots::{TARGET_SPILL, offset};
@@ -216,8 +216,7 @@ pub(super) fn finish(translation: &mut Translation, items: &[Item]) {
         let gate = translation.walk.cache.gates.exit;
         let code = &mut translation.walk.builder.code;
         code.land(field);
-        code.on_slot(&[0x48, 0xc7], 0, offset::TARGET); // mov qword fs:[target], imm32
-        code.imm32(back.get() as i32);
+        code.store_slot_signed(offset::TARGET, back.get() as i32);
         code.leave(Reason::CALL_INTERRUPTED, gate);
     }
 }
@@ -263,7 +262,6 @@ fn emit_gated(translation: &mut Translation, item: &Item, call: &EmittedCall, wi
     at_call.announce(code);
     if with_context {
         // Whoever makes the call revokes that.
-
         let place = translation.walk.builder.new_fragment.exits.len();
         let reason = Reason::exit(translation.walk.cache.exit_index(place));
         code.leave(reason, translation.walk.cache.gates.exit);
@@ -272,13 +270,7 @@ fn emit_gated(translation: &mut Translation, item: &Item, call: &EmittedCall, wi
         exit.stub = code.here();
         translation.walk.builder.new_fragment.exits.push(exit);
     } else {
-        // mov qword fs:[target], imm32: where to go on, which is known behind the jump only.
-        code.on_slot(&[0x48, 0xc7], 0, offset::TARGET);
-        let field = code.here();
-        code.imm32(0);
-        code.jump(gate);
-        let back = code.here();
-        code.patch32(field, back.get() as i32);
+        jump_to_call_gate(code, gate);
         at_call.revoke(code);
     }
     let code = &mut translation.walk.builder.code;
@@ -304,6 +296,16 @@ fn emit_gated(translation: &mut Translation, item: &Item, call: &EmittedCall, wi
     };
     followed.put_off(translation, item);
 }
+/// Emits the jump to the gate of calls, which comes back behind it.
+pub(super) fn jump_to_call_gate(code: &mut Emitter, gate: CacheAddress) {
+    code.store_slot_signed(offset::TARGET, 0);
+    // Where to go on is known behind the jump only.
+    let field = code.here().minus(4);
+    code.jump(gate);
+    let back = code.here();
+    code.patch32(field, back.get() as i32);
+}
+
 
 /// Puts where a branch goes into the slot of an argument.
 fn store_target(translation: &mut Translation, item: &Item, number: usize) {
@@ -313,13 +315,8 @@ fn store_target(translation: &mut Translation, item: &Item, number: usize) {
         Kind::Return { .. } | Kind::JumpIndirect | Kind::CallIndirect
     );
     if !is_indirect {
-        let slot = values::slot(number);
-        let target = item.layout.target;
-        builder.code.store_slot_imm32(slot, target as u32);
-        builder
-            .code
-            .store_slot_imm32(slot + 4, (target >> 32) as u32);
-        return;
+        let (slot, target) = (values::slot(number), item.layout.target);
+        return builder.code.store_slot_constant(slot, target);
     }
     if let Kind::Return { .. } = item.layout.kind {
         builder.code.store_slot(offset::spill(TARGET_SPILL), TARGET);

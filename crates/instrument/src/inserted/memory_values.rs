@@ -93,7 +93,7 @@ fn load_read(walk: &mut Walk, item: &Item, (number, operand): (u8, &MemoryOperan
     let register = take(walk, item, operand);
     let address = address_of(walk, operand, register);
     let code = &mut walk.builder.code;
-    code.load_extended_at(register, address, operand.size as u8);
+    code.load_at(register, address, operand.size as u8);
     code.store_slot(slot(number), register);
 }
 
@@ -107,15 +107,14 @@ fn load_written(
     let address = match is_address_lost(item, operand) {
         true => {
             walk.builder.code.load_slot(register, address_slot(number));
-            at_register(register)
+            Address::at(register, 0)
         }
         false => address_of(walk, operand, register),
     };
     let code = &mut walk.builder.code;
-    code.store_slot_imm32(slot(number), 0);
-    code.store_slot_imm32(slot(number) + 4, 0);
+    code.store_slot_constant(slot(number), 0);
     let start = code.here();
-    code.load_extended_at(register, address, operand.size as u8);
+    code.load_at(register, address, operand.size as u8);
     code.store_slot(slot(number), register);
     let end = code.here();
     translation.own.looks.push(start..end);
@@ -129,8 +128,7 @@ fn store_pushed(walk: &mut Walk, item: &Item, number: u8) {
     );
     let next = item.pc + u64::from(item.layout.length);
     let code = &mut walk.builder.code;
-    code.store_slot_imm32(slot(number), next as u32);
-    code.store_slot_imm32(slot(number) + 4, (next >> 32) as u32);
+    code.store_slot_constant(slot(number), next);
 }
 
 /// An operand as it is to be named, for which a register may be changed.
@@ -143,20 +141,12 @@ fn address_of(walk: &mut Walk, operand: &MemoryOperand, register: Gpr) -> Addres
         || operand.index == Register::AL;
     if is_sum {
         load_address(&mut walk.builder.code, register, operand);
-        return at_register(register);
+        return Address::at(register, 0);
     }
     let (base, index) = (operand.base, operand.index);
     Address {
         base: (base != Register::None).then(|| number(base)),
         index: (index != Register::None).then(|| (number(index), operand.scale)),
         displacement: operand.displacement as i32,
-    }
-}
-
-fn at_register(register: Gpr) -> Address {
-    Address {
-        base: Some(register),
-        index: None,
-        displacement: 0,
     }
 }

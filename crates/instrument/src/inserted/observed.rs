@@ -78,15 +78,9 @@ fn load_stack_top(translation: &mut Translation, item: &Item) {
     let uses = item.uses();
     let [register] = walk.take_registers(1 << gpr::RSP | uses.read | uses.written);
     let code = &mut walk.builder.code;
-    code.store_slot_imm32(tool_offset::STACK_TOP, 0);
-    code.store_slot_imm32(tool_offset::STACK_TOP + 4, 0);
-    let top = Address {
-        base: Some(gpr::RSP),
-        index: None,
-        displacement: 0,
-    };
+    code.store_slot_constant(tool_offset::STACK_TOP, 0);
     let start = code.here();
-    code.load_extended_at(register, top, 8);
+    code.load_at(register, Address::at(gpr::RSP, 0), 8);
     code.store_slot(tool_offset::STACK_TOP, register);
     let end = code.here();
     translation.own.looks.push(start..end);
@@ -95,16 +89,14 @@ fn load_stack_top(translation: &mut Translation, item: &Item) {
 fn store_mask(walk: &mut Walk, number: u8) {
     let code = &mut walk.builder.code;
     let slot = tool_offset::MASKS + 8 * i32::from(number);
-    if process().is_none_or(|it| it.vectors.mask & MASKS == 0) {
-        code.store_slot_imm32(slot, 0);
-        code.store_slot_imm32(slot + 4, 0);
+    if process().is_none_or(|it| it.vectors.mask & 1 << OPMASK == 0) {
+        code.store_slot_constant(slot, 0);
         return;
     }
     if std::arch::is_x86_feature_detected!("avx512bw") {
         code.on_slot(&[0xc4, 0xe1, 0xf8, 0x91], number, slot); // kmovq fs:[slot], k
     } else {
-        code.store_slot_imm32(slot + 4, 0);
-        code.store_slot_imm32(slot, 0);
+        code.store_slot_constant(slot, 0);
         code.on_slot(&[0xc5, 0xf8, 0x91], number, slot); // kmovw fs:[slot], k
     }
 }

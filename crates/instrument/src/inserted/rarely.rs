@@ -55,7 +55,7 @@ pub(super) fn reaches(
     walk.borrowed.take_flags(&mut walk.builder, flags_live);
     let code = &mut walk.builder.code;
     code.load_slot(register, counter.place().slot());
-    code.compare_with_slot(register, tool_offset::WORDS + 8 * word.index() as i32);
+    code.compare_with_slot(register, tool_offset::WORDS + 8 * word.index() as i32, 8);
     let jumps = Jumps::from_slice(&[code.jump_forward_if(ABOVE_OR_EQUAL)]);
     let call = Action::Call(call.clone());
     rare_call::put_off(translation, (item, flags_live), jumps, call, None);

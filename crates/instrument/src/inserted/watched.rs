@@ -3,11 +3,10 @@
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::emit::{Address, Emitter};
 use unspool_code_cache::gates::CallSlots;
-use unspool_code_cache::slots::offset;
 use unspool_events::AccessKind;
 use unspool_instructions::operands::{MemoryOperand, Shape};
 
-use super::Translation;
+use super::{Translation, calls};
 use crate::watcher::{AccessExtent, Watcher, watcher};
 use unspool_engine::translate::operand_address::load_address;
 use unspool_engine::translate::superblock::Item;
@@ -106,12 +105,7 @@ fn test(
     // What is called finds all program state in place.
     translation.restore();
     let code = &mut translation.walk.builder.code;
-    code.on_slot(&[0x48, 0xc7], 0, offset::TARGET); // mov qword fs:[target], imm32
-    let field = code.here();
-    code.imm32(0);
-    code.jump(gate);
-    let back = code.here();
-    code.patch32(field, back.get() as i32);
+    calls::jump_to_call_gate(code, gate);
     translation.spill();
     if let Some(over) = over {
         translation.walk.builder.code.land(over);

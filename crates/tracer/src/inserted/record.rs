@@ -455,6 +455,5 @@ fn release_ticket_lock(translation: &mut Translation) {
     let code = &mut translation.builder.code;
     code.load_slot(scratch, offset::spill(LOCK_SPILL));
     code.store_immediate(scratch, 0, 0);
-    code.store_slot_imm32(offset::spill(LOCK_SPILL), 0);
-    code.store_slot_imm32(offset::spill(LOCK_SPILL) + 4, 0);
+    code.store_slot_constant(offset::spill(LOCK_SPILL), 0);
 }

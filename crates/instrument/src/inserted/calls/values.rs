@@ -105,9 +105,7 @@ pub(super) fn store(
     match argument {
         Argument::Constant(value) | Argument::Context(value) => {
             if let Ok(short) = i32::try_from(*value as i64) {
-                code.on_slot(&[0x48, 0xc7], 0, at);
-                code.imm32(short);
-                return;
+                return code.store_slot_signed(at, short);
             }
             let scratch = registers.scratch(0);
             code.load_immediate(scratch, *value);
@@ -150,8 +148,7 @@ pub(super) fn store(
             registers.taken |= 1 << scratch;
         }
         Argument::ThreadNumber | Argument::TimeStamp => {
-            code.store_slot_imm32(at, 0);
-            code.store_slot_imm32(at + 4, 0);
+            code.store_slot_signed(at, 0);
         }
         Argument::WideVector { register, bytes } => {
             let (register, bytes) = (*register, *bytes);

@@ -42,11 +42,8 @@ pub(super) fn look_closely(translation: &mut Translation, check: &Check, passed:
                 translation.builder.code.bytes(&[0x74, 0]); // je over the next test
                 next = Some(translation.builder.code.here());
             }
-            // cmp scratch, fs:[SHARED_SEEN] (32 bits)
-            translation
-                .builder
-                .code
-                .compare_register_slot(scratch, trace_offset::SHARED_SEEN);
+            let seen = trace_offset::SHARED_SEEN;
+            translation.builder.code.compare_with_slot(scratch, seen, 4);
             if is_last {
                 translation.builder.code.jump_if(3, passed); // jae
             } else {

@@ -67,14 +67,6 @@ fn find(builder: &mut Builder, borrowed: &mut Borrowed, layout: ShadowLayout) ->
     [cell, other]
 }
 
-fn part(cell: Gpr, displacement: i32) -> Address {
-    Address {
-        base: Some(cell),
-        index: None,
-        displacement,
-    }
-}
-
 /// A write's check: if this thread was the last to write and to read the cell, it is now the last to
 /// write it in this epoch; else the slow part is asked.
 fn check_write(builder: &mut Builder, borrowed: &mut Borrowed, layout: ShadowLayout) -> Detour {
@@ -82,13 +74,13 @@ fn check_write(builder: &mut Builder, borrowed: &mut Borrowed, layout: ShadowLay
     let code = &mut builder.code;
     let mut jumps = Jumps::new();
     for half in [WRITE, READ] {
-        code.load_at(other, part(cell, half), 4);
+        code.load_at(other, Address::at(cell, half), 4);
         code.xor_slot(other, EPOCH);
         code.test(other, THREAD);
         jumps.push(code.jump_forward_if(NOT_EQUAL));
     }
     code.load_slot(other, EPOCH);
-    code.store_at(part(cell, WRITE), other, 4);
+    code.store_at(Address::at(cell, WRITE), other, 4);
     Detour::new(builder, *borrowed, jumps)
 }
 
@@ -97,7 +89,7 @@ fn check_read(builder: &mut Builder, borrowed: &mut Borrowed, layout: ShadowLayo
     let [cell, other] = find(builder, borrowed, layout);
     let code = &mut builder.code;
     code.load_slot(other, EPOCH);
-    code.compare_at(part(cell, READ), other, 4);
+    code.compare_at(Address::at(cell, READ), other, 4);
     let jumps = Jumps::from_slice(&[code.jump_forward_if(NOT_EQUAL)]);
     Detour::new(builder, *borrowed, jumps)
 }
