@@ -15,6 +15,7 @@ mod wide;
 pub use self::acquire::{CheckNumber, CheckSlots, Continuation, USABLE as ACQUIRES_BRIEFLY};
 pub use self::call_slots::{CallSlots, MOST_ARGUMENTS};
 
+use unspool_instructions::operands::state_component::{AVX, HI16_ZMM, OPMASK, SSE, ZMM_HI256};
 use unspool_kernel::layout;
 
 use crate::address::CacheAddress;
@@ -96,8 +97,7 @@ impl VectorState {
     pub fn detect() -> Option<VectorState> {
         use std::arch::x86_64::{__cpuid, __cpuid_count};
         const OSXSAVE: u32 = 1 << 27;
-        // SSE, AVX, and the three components of AVX-512.
-        const WANTED: u32 = 0b1110_0110;
+        const WANTED: u32 = 1 << SSE | 1 << AVX | 1 << OPMASK | 1 << ZMM_HI256 | 1 << HI16_ZMM;
         if __cpuid(1).ecx & OSXSAVE == 0 {
             return None;
         }
@@ -107,7 +107,7 @@ impl VectorState {
             mask: enabled & WANTED,
             compact: __cpuid_count(0xd, 1).eax & 2 != 0,
             tells_use: __cpuid_count(0xd, 1).eax & 4 != 0,
-            avx: enabled & 4 != 0,
+            avx: enabled & 1 << AVX != 0,
         })
     }
 }

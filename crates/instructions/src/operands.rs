@@ -14,6 +14,7 @@ mod extended_state;
 mod flags;
 mod registers;
 mod simple;
+pub mod state_component;
 #[cfg(test)]
 mod tests;
 mod vector;
@@ -57,7 +58,6 @@ pub struct MemoryOperand {
     pub shape: Shape,
 }
 
-/// How an operand's elements lie.
 impl MemoryOperand {
     /// Whether another one is at the same place: it is this one, or what the instruction does there
     /// besides.
@@ -86,6 +86,7 @@ impl MemoryOperand {
     }
 }
 
+/// How an operand's elements lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Shape {
     /// `size` bytes at the address.

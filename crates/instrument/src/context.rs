@@ -7,21 +7,12 @@ use unspool_code_cache::slots::{Slots, slots};
 use super::process::process;
 use unspool_engine::translate::state_sizes::state_sizes;
 use unspool_instructions::decode::Segment;
+use unspool_instructions::operands::state_component::{AVX, HI16_ZMM, OPMASK, SSE, ZMM_HI256};
 
 /// Where the legacy area of an XSAVE area has the low 128 bits of vector registers.
 const LOW: usize = 160;
 /// Where the header of an XSAVE area says what is saved, and in which format.
 const HEADER: usize = 512;
-/// The component of the low 128 bits of vector registers.
-const SSE: u32 = 1;
-/// The component of bits 128 to 255.
-const AVX: u32 = 2;
-/// The component of mask registers.
-const MASKS: u32 = 5;
-/// The component of bits 256 to 511 of the first sixteen vector registers.
-const UPPER: u32 = 6;
-/// The component of the other sixteen vector registers.
-const MORE: u32 = 7;
 
 /// The program's state at the place of a call. What is changed here is the program's when the
 /// function returns. It belongs to the thread that is in the call.
@@ -147,7 +138,7 @@ impl Context {
     #[must_use]
     pub fn mask(&self, number: usize) -> u64 {
         assert!(number < 8, "there are eight mask registers");
-        let place = self.component(MASKS, false);
+        let place = self.component(OPMASK, false);
         // SAFETY: the component has eight words.
         place.map_or(0, |place| unsafe {
             place.cast::<u64>().add(number).read_unaligned()
@@ -191,9 +182,9 @@ fn parts(number: usize) -> impl Iterator<Item = (u32, usize, std::ops::Range<usi
         0..16 => [
             Some((SSE, 16 * number, 0..16)),
             Some((AVX, 16 * number, 16..32)),
-            Some((UPPER, 32 * number, 32..64)),
+            Some((ZMM_HI256, 32 * number, 32..64)),
         ],
-        _ => [Some((MORE, 64 * (number - 16), 0..64)), None, None],
+        _ => [Some((HI16_ZMM, 64 * (number - 16), 0..64)), None, None],
     };
     parts.into_iter().flatten()
 }

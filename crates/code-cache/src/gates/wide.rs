@@ -5,16 +5,17 @@
 //! Single moves do that in a quarter of the time of the XSAVE family.
 
 use iced_x86::{Code, Encoder, Instruction, MemoryOperand, Register};
+use unspool_instructions::operands::state_component::{AVX, HI16_ZMM, OPMASK, ZMM_HI256};
 
 use super::call_slots::CallSlots;
 use crate::address::CacheAddress;
 use crate::emit::{Emitter, gpr};
 
 /// State components, as in XCR0.
-const UPPER_HALVES: u32 = 1 << 2;
-const MASKS: u32 = 1 << 5;
-const UPPERMOST_HALVES: u32 = 1 << 6;
-const MORE_REGISTERS: u32 = 1 << 7;
+const UPPER_HALVES: u32 = 1 << AVX;
+const MASKS: u32 = 1 << OPMASK;
+const UPPERMOST_HALVES: u32 = 1 << ZMM_HI256;
+const MORE_REGISTERS: u32 = 1 << HI16_ZMM;
 
 /// Bytes for each register.
 const SIZE: i64 = 64;

@@ -74,10 +74,10 @@ impl ExtendedStateSizes {
     ///
     /// ```
     /// use unspool_instructions::operands::ExtendedStateSizes;
+    /// use unspool_instructions::operands::state_component::AVX;
     ///
     /// let sizes = ExtendedStateSizes::of_this_processor();
     /// // The upper halves of ymm0 to ymm15 come first in either format.
-    /// const AVX: u32 = 2;
     /// if let Some(place) = sizes.place_of(AVX, None) {
     ///     assert_eq!(place, (576, 256));
     ///     assert_eq!(sizes.place_of(AVX, Some(1 << AVX)), Some(place));

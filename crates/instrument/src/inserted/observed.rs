@@ -6,14 +6,12 @@ use unspool_code_cache::emit::{Address, gpr};
 use unspool_code_cache::slots::offset;
 use unspool_engine::translate::superblock::Item;
 use unspool_engine::translate::walk::Walk;
+use unspool_instructions::operands::state_component::OPMASK;
 
 use super::{Translation, memory_values};
 use crate::process::process;
 use crate::slots::offset as tool_offset;
 use crate::{Action, Argument};
-
-/// The state component of mask registers.
-const MASKS: u32 = 1 << 5;
 
 /// The slot of a word, if it is one of these.
 pub(super) fn slot(argument: &Argument) -> Option<i32> {

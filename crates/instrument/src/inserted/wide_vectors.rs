@@ -1,14 +1,13 @@
 //! Whole vector registers, stored where they are wanted.
 
 use unspool_code_cache::emit::{Emitter, Gpr};
+use unspool_instructions::operands::state_component::{AVX, HI16_ZMM, OPMASK, ZMM_HI256};
 
 use crate::process::process;
 use crate::slots::offset as tool_offset;
 
-/// The state component of bits 128 to 255.
-const AVX: u32 = 1 << 2;
-/// Those of AVX-512.
-const AVX512: u32 = 0b111 << 5;
+/// The state components of AVX-512.
+const AVX512: u32 = 1 << OPMASK | 1 << ZMM_HI256 | 1 << HI16_ZMM;
 
 /// A vector register, and how many bytes of it are wanted.
 #[derive(Clone, Copy)]
@@ -56,7 +55,7 @@ impl Wide {
     /// How many of the bytes the processor has, given its state components.
     fn there(self, components: u32) -> u8 {
         let has_512 = components & AVX512 == AVX512;
-        let most = match (self.register >= 16, has_512, components & AVX != 0) {
+        let most = match (self.register >= 16, has_512, components & 1 << AVX != 0) {
             (_, true, _) => 64,
             (true, false, _) => 0,
             (false, false, true) => 32,
