@@ -187,56 +187,51 @@ pub enum Action {
 }
 
 impl Action {
-    /// Whether a function may be called.
-    pub(crate) fn calls(&self) -> bool {
-        !matches!(
-            self,
-            Action::Count { .. }
-                | Action::Replace(_)
-                | Action::Append { .. }
-                | Action::Shadow {
-                    otherwise: None,
-                    ..
-                }
-        ) && !matches!(self, Action::AppendEach(each) if VectorElements::of(each).is_some())
-    }
-}
-
-impl Action {
-    /// The calls that it may make.
-    fn analysis(&self) -> impl Iterator<Item = &AnalysisCall> {
+    /// The calls of functions that it may make.
+    pub(crate) fn functions(&self) -> impl Iterator<Item = &AnalysisCall> {
         let calls = match self {
-            Action::Call(call) => [Some(call), None],
-            Action::CallIf { test, then } => [Some(test), Some(then)],
-            _ => [None, None],
+            Action::Shadow { otherwise, .. } => match otherwise.as_deref() {
+                Some(action) => action.own_functions(),
+                None => [None, None],
+            },
+            action => action.own_functions(),
         };
         calls.into_iter().flatten()
     }
 
+    /// The same, but for those of the action that is done where a look at shadow memory fails.
+    fn own_functions(&self) -> [Option<&AnalysisCall>; 2] {
+        match self {
+            Action::Call(call) | Action::Sampled { call, .. } | Action::Reaches { call, .. } => {
+                [Some(call), None]
+            }
+            Action::CallIf { test, then } => [Some(test), Some(then)],
+            Action::AppendIf { test, .. } => [Some(test), None],
+            Action::Count { .. }
+            | Action::Replace(_)
+            | Action::Shadow { .. }
+            | Action::Append { .. }
+            | Action::AppendEach(_) => [None, None],
+        }
+    }
+
+    /// Whether a function may be called.
+    pub(crate) fn calls(&self) -> bool {
+        match self {
+            // Elements of vectors are appended in place.
+            Action::AppendEach(each) => VectorElements::of(each).is_none(),
+            _ => self.functions().next().is_some(),
+        }
+    }
+
     /// The words that are found out for it.
     pub(crate) fn words(&self) -> impl Iterator<Item = &Argument> {
-        let (fields, calls): (&[Field], [Option<&AnalysisCall>; 2]) = match self {
-            Action::Count { .. } | Action::Replace(_) | Action::AppendEach(_) => {
-                (&[], [None, None])
-            }
-            Action::Call(call) | Action::Sampled { call, .. } | Action::Reaches { call, .. } => {
-                (&[], [Some(call), None])
-            }
-            Action::CallIf { test, then } => (&[], [Some(test), Some(then)]),
-            Action::AppendIf { test, .. } => (&[], [Some(test), None]),
-            Action::Append { fields, .. } => (fields, [None, None]),
-            Action::Shadow { otherwise, .. } => match otherwise.as_deref() {
-                Some(Action::Call(call)) => (&[], [Some(call), None]),
-                Some(Action::CallIf { test, then }) => (&[], [Some(test), Some(then)]),
-                _ => (&[], [None, None]),
-            },
+        let (fields, conditional): (&[Field], &[Argument]) = match self {
+            Action::Append { fields, .. } => (fields, &[]),
+            Action::AppendIf { words, .. } => (&[], words),
+            _ => (&[], &[]),
         };
-        let conditional: &[Argument] = match self {
-            Action::AppendIf { words, .. } => words,
-            _ => &[],
-        };
-        let called = calls.into_iter().flatten();
-        let called = called.flat_map(|call| &call.arguments);
+        let called = self.functions().flat_map(|call| &call.arguments);
         let fields = fields.iter().map(|field| &field.value);
         called.chain(fields).chain(conditional)
     }
@@ -257,12 +252,12 @@ impl Action {
 
     /// Whether a call may have the program go on elsewhere.
     pub(crate) fn has_context(&self) -> bool {
-        self.analysis().any(AnalysisCall::has_context)
+        self.functions().any(AnalysisCall::has_context)
     }
 
     /// Which registers of the program calls may change; all, if the flags too.
     pub(crate) fn changes(&self) -> u16 {
-        self.analysis().fold(0, |mask, call| mask | call.changes())
+        self.functions().fold(0, |mask, call| mask | call.changes())
     }
 }
 

@@ -118,21 +118,21 @@ pub(super) fn size(parts: &Parts, action: &Action) -> usize {
     let is_wide = |word: &&Argument| matches!(word, Argument::WideVector { .. });
     let wide = action.words().filter(is_wide).count() * WIDE;
     let values = values + others.count() * OBSERVED + wide;
+    let called: usize = action.functions().map(call).sum();
     let own = match action {
         Action::Count { .. } => ADDITION,
-        Action::Call(it) => call(it),
-        Action::CallIf { test, then } => call(test) + call(then),
-        Action::Sampled { call: it, .. } | Action::Reaches { call: it, .. } => call(it) + TEST,
+        Action::Call(_) | Action::CallIf { .. } | Action::Replace(_) => 0,
+        Action::Sampled { .. } | Action::Reaches { .. } => TEST,
         Action::Shadow { check, otherwise } => {
             let each = check.tests.len() + check.stores.len();
-            let called = otherwise.as_ref().map(|action| size(parts, action));
-            TEST * (3 + each * check.words() as usize) + called.unwrap_or(BORROWED)
+            let borrowed = if otherwise.is_some() { 0 } else { BORROWED };
+            TEST * (3 + each * check.words() as usize) + borrowed
         }
         Action::Append { fields, .. } => CALL + fields.len() * FIELD,
-        Action::AppendIf { test, entry, words } => {
+        Action::AppendIf { entry, words, .. } => {
             let called = CALL + AtCall::size() + (2 + words.len()) * ARGUMENT;
             let stored = CALL + 2 * BORROWED + entry.fields.len() * FIELD;
-            call(test) + called.max(stored)
+            called.max(stored)
         }
         Action::AppendEach(each) => match VectorElements::of(each) {
             None => 2 * (CALL + AtCall::size()),
@@ -142,9 +142,8 @@ pub(super) fn size(parts: &Parts, action: &Action) -> usize {
                 2 * WIDE + 2 * BORROWED + usize::from(elements.count) * entry
             }
         },
-        Action::Replace(_) => 0,
     };
-    own + values
+    called + own + values
 }
 
 /// Emits the calls among some actions. Flags that are live stay what they are.
@@ -296,6 +295,7 @@ fn emit_gated(translation: &mut Translation, item: &Item, call: &EmittedCall, wi
     };
     followed.put_off(translation, item);
 }
+
 /// Emits the jump to the gate of calls, which comes back behind it.
 pub(super) fn jump_to_call_gate(code: &mut Emitter, gate: CacheAddress) {
     code.store_slot_signed(offset::TARGET, 0);
@@ -305,7 +305,6 @@ pub(super) fn jump_to_call_gate(code: &mut Emitter, gate: CacheAddress) {
     let back = code.here();
     code.patch32(field, back.get() as i32);
 }
-
 
 /// Puts where a branch goes into the slot of an argument.
 fn store_target(translation: &mut Translation, item: &Item, number: usize) {
