@@ -6,7 +6,7 @@
 //! and what the superblock has stored so far has been moved to the start.
 //!
 //! The tool gets the entries by a function that the thread calls, or the memory itself by a thread of
-//! its own ([`consumer`]): the thread then goes on in other memory.
+//! its own ([`consumer`](super::consumer)): the thread then goes on in other memory.
 //!
 //! The position of the first buffer is in a register wherever translated code runs, and in a
 //! slot where the thread is outside; those of the others are always in their slots.
@@ -15,7 +15,6 @@ mod appender;
 
 use std::cell::Cell;
 use std::io;
-use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use unspool_code_cache::binding::RegisterBinding;
@@ -24,7 +23,7 @@ use unspool_code_cache::slots::{Slots, slots};
 use unspool_kernel::lock::{Mutex, OnceLock};
 
 pub(crate) use self::appender::{Appender, PendingBytes, forget_pending, pending_here};
-use super::consumer::{self, Consume, Consumer, Consumption, Filled, Memory, PAGE};
+use super::consumer::{BufferKind, Consumer, Consumption, Filled, Memory, PAGE, Receiver};
 use super::in_tool::{deliver, state, thread_number, thread_state};
 use crate::slots as tool_slots;
 use crate::slots::MOST_BUFFERS;
@@ -36,56 +35,6 @@ const MOST_BYTES: usize = 1 << 46;
 /// A buffer, by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BufferId(u8);
-
-/// What gets a batch: what the tool keeps for the thread, the address of the first entry, and how
-/// many there are. It runs in the thread that made them, on the engine's stack, and must return.
-pub type Deliver = extern "C" fn(*mut (), *const u8, usize);
-
-/// What gets the batches of a buffer.
-#[derive(Debug, Clone, Copy)]
-pub enum Receiver {
-    /// A function, which looks at the entries where they are.
-    Function(Deliver),
-    /// A thread of its own, whose batches they are. At most so many can be there at one time.
-    Consumer {
-        /// What that thread calls.
-        consume: Consume,
-        /// The most batches that are handed over and not given back.
-        most_filled: usize,
-    },
-}
-
-/// What is known of a buffer.
-#[derive(Debug, Clone, Copy)]
-pub struct BufferKind {
-    /// The most entries of a batch; it can be some more, since a page is not divided.
-    pub entries: usize,
-    /// Bytes of an entry: a multiple of its alignment, which is 8 at most.
-    pub entry_size: usize,
-    /// What gets the batches.
-    pub receiver: Receiver,
-    /// Whether a batch ends at each system call of its thread.
-    pub at_system_calls: bool,
-    /// Where the tool makes it.
-    pub made_at: &'static Location<'static>,
-}
-
-impl BufferKind {
-    pub(crate) fn consumer(&self) -> Option<(Consume, usize)> {
-        match self.receiver {
-            Receiver::Function(_) => None,
-            Receiver::Consumer {
-                consume,
-                most_filled,
-            } => Some((consume, most_filled)),
-        }
-    }
-
-    /// That there is no memory for a thread's part of it.
-    pub(crate) fn lacks_memory(&self, error: &io::Error) -> String {
-        consumer::lacks_memory(part_size(self), self.made_at, error)
-    }
-}
 
 static ANNOUNCED: Mutex<Vec<BufferKind>> = Mutex::new(Vec::new());
 static KINDS: OnceLock<Vec<BufferKind>> = OnceLock::new();
@@ -161,11 +110,7 @@ pub(crate) fn settle(position_is_taken: bool) {
     let _ = KINDS.set(announced.clone());
     let consumers = kinds().iter().map(|kind| {
         let (consume, most_filled) = kind.consumer()?;
-        Some(Consumer::new(
-            (part_size(kind), kind.made_at),
-            consume,
-            most_filled,
-        ))
+        Some(Consumer::new(kind, consume, most_filled))
     });
     let _ = CONSUMERS.set(consumers.collect());
 }
@@ -199,16 +144,11 @@ pub(crate) fn first_is_bound() -> bool {
     !POSITION_IS_TAKEN.load(Ordering::Relaxed)
 }
 
-/// Bytes of a thread's part of a buffer.
-pub(crate) fn part_size(kind: &BufferKind) -> usize {
-    (kind.entries * kind.entry_size).next_multiple_of(PAGE as usize)
-}
-
 /// Gives the calling thread its parts. If there is no memory for one, says for which.
 pub(super) fn prepare() -> Result<(), (&'static BufferKind, io::Error)> {
     for (number, kind) in kinds().iter().enumerate() {
         let consumer = consumer_of(number);
-        let memory = consumer.map_or_else(|| Memory::new(part_size(kind)), Consumer::memory);
+        let memory = consumer.map_or_else(|| Memory::new(kind.part_size()), Consumer::memory);
         let (base, end) = memory.map_err(|error| (kind, error))?.into_places();
         tool_slots::of(slots()).buffers[number].set(base, end);
         position(slots(), number).set(base);
@@ -231,9 +171,7 @@ pub(super) fn end() {
             part.set(0, 0);
             // SAFETY: the part is this thread's, which appends nothing any more.
             let memory = unsafe { Memory::from_places((base, end)) };
-            let number = BATCHES.with(|batches| batches[number].take());
-            let origin = (thread_number(), number, true);
-            consumer.give(Filled::new(consumer, memory, entries, origin));
+            give(consumer, number, (memory, entries), true);
             continue;
         }
         let end = position(slots(), number).replace(part.base.get());
@@ -279,6 +217,21 @@ thread_local! {
     static BATCHES: [Cell<u64>; MOST_BUFFERS] = const { [const { Cell::new(0) }; MOST_BUFFERS] };
 }
 
+/// Gives a batch of the calling thread's away, for which there is room: its last one, or not.
+fn give(
+    consumer: &'static Consumer,
+    number: usize,
+    (memory, count): (Memory, usize),
+    is_last: bool,
+) {
+    let before = BATCHES.with(|batches| {
+        let next = batches[number].get() + 1;
+        batches[number].replace(if is_last { 0 } else { next })
+    });
+    let origin = (thread_number(), before, is_last);
+    consumer.give(Filled::new(consumer, memory, count, origin));
+}
+
 /// Hands over the entries of the calling thread's part that lie before `end`. So many bytes behind
 /// them are kept, and are then at the start of the part. Returns where that starts and ends: it is
 /// other memory, if the tool has got the memory itself.
@@ -306,9 +259,7 @@ fn hand_over(number: usize, end: u64, kept: usize, state: *mut ()) -> (u64, u64)
         part.end.set(new.1);
         // SAFETY: the thread uses the other one from here on.
         let memory = unsafe { Memory::from_places(old) };
-        let number = BATCHES.with(|batches| batches[number].replace(batches[number].get() + 1));
-        let origin = (thread_number(), number, false);
-        consumer.give(Filled::new(consumer, memory, count, origin));
+        give(consumer, number, (memory, count), false);
     }
     place
 }

@@ -10,12 +10,12 @@
 //! away, and stands still until the process has been copied: nothing that it does is half done in the
 //! child.
 
+mod buffer_kind;
 mod filled;
 mod thread;
 
 use std::collections::VecDeque;
 use std::io;
-use std::panic::Location;
 use std::time::Duration;
 
 use unspool_engine::flush;
@@ -23,6 +23,7 @@ use unspool_kernel::diagnostics;
 use unspool_kernel::ids::Tid;
 use unspool_kernel::lock::{Condvar, Mutex, MutexGuard};
 
+pub use self::buffer_kind::{BufferKind, Deliver, Receiver};
 pub use self::filled::Filled;
 pub(crate) use self::filled::{Memory, PAGE};
 use self::thread::ConsumerThread;
@@ -50,20 +51,10 @@ pub struct Consumption {
     pub most_filled: usize,
 }
 
-/// That there is no memory for a part of a buffer.
-pub(crate) fn lacks_memory(size: usize, made_at: &Location, error: &io::Error) -> String {
-    format!(
-        "no memory for a thread's buffer of {size} bytes, which the tool makes at {made_at}: {error}\nhelp: have the tool make it smaller"
-    )
-}
-
 /// The queue of a buffer, and the thread that empties it.
 #[derive(Debug)]
 pub(crate) struct Consumer {
-    /// Bytes of a batch.
-    size: usize,
-    /// Where the tool makes the buffer.
-    made_at: &'static Location<'static>,
+    kind: &'static BufferKind,
     consume: Consume,
     most_filled: usize,
     state: Mutex<State>,
@@ -110,14 +101,9 @@ impl State {
 }
 
 impl Consumer {
-    pub(crate) fn new(
-        (size, made_at): (usize, &'static Location<'static>),
-        consume: Consume,
-        most_filled: usize,
-    ) -> Consumer {
+    pub(crate) fn new(kind: &'static BufferKind, consume: Consume, most_filled: usize) -> Consumer {
         Consumer {
-            size,
-            made_at,
+            kind,
             consume,
             most_filled,
             state: Mutex::new(State::default()),
@@ -128,7 +114,7 @@ impl Consumer {
     /// Memory for the part of a thread that starts.
     pub(crate) fn memory(&self) -> io::Result<Memory> {
         let spare = self.state.lock().spares.pop();
-        spare.map_or_else(|| Memory::new(self.size), Ok)
+        spare.map_or_else(|| Memory::new(self.kind.part_size()), Ok)
     }
 
     /// The calling thread may give one batch more away; waits until it may.
@@ -158,7 +144,7 @@ impl Consumer {
             state.filled -= 1;
             if state.filled == 0 {
                 drop(state);
-                diagnostics::fatal(&lacks_memory(self.size, self.made_at, &error));
+                diagnostics::fatal(&self.kind.lacks_memory(&error));
             }
             let before = state.filled;
             drop(state);

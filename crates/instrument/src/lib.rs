@@ -61,7 +61,7 @@ pub use buffers::BufferId;
 pub use call_forms::{CallForms, call_forms, name_function, note_call_forms};
 pub(crate) use compiled::{Body, BodyInstruction, Compiled, Renaming};
 
-pub use consumer::{Consume, Consumption, Filled};
+pub use consumer::{BufferKind, Consume, Consumption, Deliver, Filled, Receiver};
 pub use context::Context;
 pub use counters::Counter;
 pub(crate) use counters::{Amounts, together};

@@ -304,7 +304,7 @@ impl super::Progress {
     pub(super) fn find_room(&self, item: &Item, buffer: BufferId, size: u16) -> i32 {
         let start = self.pending[buffer.index()];
         let kind = buffer.kind();
-        let room = buffers::part_size(kind);
+        let room = kind.part_size();
         assert!(
             (start + u32::from(size)) as usize <= room,
             "the buffer of {room} bytes that is made at {} is too small for what is appended at {:#x} and before; give it room for more entries",
