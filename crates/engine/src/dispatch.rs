@@ -387,10 +387,7 @@ fn go_back_to_branch(thread: &mut Thread) {
         return;
     };
     let mut bytes = [0; unspool_instructions::decode::MAX_LENGTH];
-    let readable = (1..=bytes.len()).rev();
-    let mut readable =
-        readable.filter(|&length| guarded::read(refused.branch, &mut bytes[..length]));
-    let length = readable.next().unwrap_or(0);
+    let length = guarded::read_short(refused.branch, &mut bytes);
     let Ok(branch) = unspool_instructions::decode::decode(&bytes[..length], refused.branch) else {
         return;
     };

@@ -7,8 +7,9 @@ mod of_thread;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use unspool_instructions::decode::MAX_LENGTH;
 use unspool_kernel::ids::Pid;
-use unspool_kernel::{diagnostics, race_windows};
+use unspool_kernel::{diagnostics, guarded, race_windows};
 
 pub(crate) use self::of_thread::{end_thread, leave_beside};
 use crate::client::{self, End, Ending};
@@ -32,11 +33,8 @@ pub(crate) fn end_if_locked() {
 
 /// An instruction that the engine cannot run.
 pub(crate) fn unsupported_instruction(thread: &mut Thread, pc: u64) -> ! {
-    let mut bytes = [0; 15];
-    let readable = (0..=15)
-        .rev()
-        .find(|&count| unspool_kernel::guarded::read(pc, &mut bytes[..count]))
-        .unwrap_or(0);
+    let mut bytes = [0; MAX_LENGTH];
+    let readable = guarded::read_short(pc, &mut bytes);
     let text = disassemble(&bytes[..readable], pc);
     conclude(thread, Ending::Death);
     diagnostics::fatal(&format!(

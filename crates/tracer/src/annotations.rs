@@ -111,9 +111,7 @@ pub(crate) fn is_marked(function: u64) -> bool {
     /// These functions do nothing else.
     const LOOKED_AT: usize = 64;
     let mut code = [0; LOOKED_AT];
-    let readable = (1..=LOOKED_AT / 8).rev().map(|words| words * 8);
-    let mut readable = readable.filter(|&length| guarded::read(function, &mut code[..length]));
-    let length = readable.next().unwrap_or(0);
+    let length = guarded::read_short(function, &mut code);
     code[..length]
         .windows(MARKER.len())
         .any(|window| window == MARKER)

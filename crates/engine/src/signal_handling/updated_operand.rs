@@ -14,9 +14,7 @@ use unspool_kernel::guarded;
 /// Whether such an instruction is at an address.
 pub(super) fn is_at(pc: u64) -> bool {
     let mut bytes = [0; MAX_LENGTH];
-    let lengths = (1..=MAX_LENGTH).rev();
-    let mut readable = lengths.filter(|&length| guarded::read(pc, &mut bytes[..length]));
-    let length = readable.next().unwrap_or(0);
+    let length = guarded::read_short(pc, &mut bytes);
     is_updating(&bytes[..length], pc)
 }
 
