@@ -81,13 +81,13 @@ unsafe extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *m
         if let ClientFault::Equal(length) = fault {
             context.pass_comparison(length);
         }
+    } else if signal == STOP && crate::requests::is_place_request(&info) {
+        if let Some(process) = Process::try_get() {
+            process.clients.each(|client| client.tell_place());
+        }
     } else if thread.is_null() {
         if bit(signal) & SYNCHRONOUS != 0 && raised_by_kernel {
             engine_fault_unless_recoverable(signal, &info, &mut context);
-        } else if signal == STOP && crate::requests::is_place_request(&info) {
-            if let Some(process) = Process::try_get() {
-                process.clients.each(|client| client.tell_place());
-            }
         } else if overtime::is_over(signal, &info) {
             // The thread ends, and its signals go to others.
         } else if signal != STOP || !crate::requests::is_stop_request(&info) {
@@ -98,9 +98,7 @@ unsafe extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *m
         let held = unsafe { &*Thread::current_held() };
         // SAFETY: the thread is this one; its process never changes.
         let process = unsafe { (&raw const (*thread).process).read() };
-        if signal == STOP && crate::requests::is_place_request(&info) {
-            process.clients.each(|client| client.tell_place());
-        } else if overtime::is_over(signal, &info) {
+        if overtime::is_over(signal, &info) {
             time_is_over(process, held, &context);
         } else if bit(signal) & SYNCHRONOUS != 0 && raised_by_kernel {
             synchronous(process, held, signal, &info, &mut context);
@@ -384,7 +382,8 @@ fn asynchronous(
     if !unsafe { held.push(pending) } {
         // It is blocked now, and comes again when the thread has looked at the others.
         crate::signals::send_to_itself(signal, info);
-    } else if own_failures::is_tools(context.pc(), context.general(RSP))
+    } else if overtime::is_ending(signal)
+        && own_failures::is_tools(context.pc(), context.general(RSP))
         && held.overtime.begin(signal)
     {
         // Which says that the time is over.

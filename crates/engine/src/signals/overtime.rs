@@ -37,10 +37,10 @@ pub(crate) struct Overtime {
 }
 
 impl Overtime {
-    /// A signal has come to the calling thread in a function of a tool. Returns whether a timer has begun
-    /// for it. For signal handlers.
+    /// A signal that [is to end](is_ending) the program has come to the calling thread in a function of a
+    /// tool. Returns whether a timer has begun for it. For signal handlers.
     pub(crate) fn begin(&self, signal: i32) -> bool {
-        if !ENDING.contains(&signal) || self.timer.load(Ordering::Relaxed) != 0 {
+        if self.timer.load(Ordering::Relaxed) != 0 {
             return false;
         }
         // SAFETY: the calls have no effect but what they return.
@@ -78,6 +78,11 @@ impl Overtime {
         let runs = self.timer.load(Ordering::Relaxed) != 0;
         runs.then(|| self.signal.load(Ordering::Relaxed))
     }
+}
+
+/// Whether a signal is one with which programs are ended.
+pub(crate) fn is_ending(signal: i32) -> bool {
+    ENDING.contains(&signal)
 }
 
 /// Whether a signal says that the time is over.
