@@ -77,6 +77,15 @@ impl Drop for Stopped {
     }
 }
 
+/// The thread of this number is the one for which all others stand still: behind those that have been
+/// before it.
+fn take_turn(number: u64) {
+    let take = || STOPPING.compare_exchange(0, number, Ordering::SeqCst, Ordering::SeqCst);
+    while take().is_err() {
+        std::thread::sleep(PAUSE);
+    }
+}
+
 /// Has all other threads stand still outside, or where they want the same. The calling thread
 /// may be inside, or none of the program's; before there is a process, others stop only each other.
 pub fn stop_others(process: Option<&Process>) -> Stopped {
@@ -93,10 +102,7 @@ pub fn stop_others(process: Option<&Process>) -> Stopped {
     if let (Some(own), INSIDE) = (own, was) {
         own.store(INSIDE_BUT_STOPPED, Ordering::SeqCst);
     }
-    let take = || STOPPING.compare_exchange(0, number, Ordering::SeqCst, Ordering::SeqCst);
-    while take().is_err() {
-        std::thread::sleep(PAUSE);
-    }
+    take_turn(number);
     if let Some(own) = own {
         own.store(was, Ordering::SeqCst);
     }
@@ -126,10 +132,7 @@ pub fn while_stopped<R>(run: impl FnOnce() -> R) -> R {
     let result = run();
     race_windows::widen();
     // Whoever has found this thread standing relies on it.
-    let take = || STOPPING.compare_exchange(0, number, Ordering::SeqCst, Ordering::SeqCst);
-    while take().is_err() {
-        std::thread::sleep(PAUSE);
-    }
+    take_turn(number);
     own.store(INSIDE, Ordering::SeqCst);
     STOPPING.store(0, Ordering::SeqCst);
     result
