@@ -121,7 +121,8 @@ impl Moment for AfterSystemCall {
     }
 }
 
-/// An argument's word that is not in a register. (A function that calls this is not short any more.)
+/// The word of an argument that is not passed in a register: one behind the fourth, or one for which only
+/// memory does. Inserted code of the same thread has stored it in the thread's slots, for this call.
 #[inline]
 pub(crate) fn word_in_memory(number: usize) -> u64 {
     // SAFETY: the words are this thread's, and only inserted code writes them.

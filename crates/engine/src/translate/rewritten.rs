@@ -5,7 +5,7 @@
 
 use iced_x86::{Mnemonic, Register};
 use unspool_events::AccessKind;
-use unspool_instructions::decode::{Instruction, Kind};
+use unspool_instructions::decode::Kind;
 use unspool_instructions::operands::{MemoryOperand, Shape};
 
 use super::copy::{Builder, Uncopyable};
@@ -72,10 +72,9 @@ impl Builder {
         let mut decoded = *item.decoded();
         decoded.set_memory_base(Register::None);
         decoded.set_memory_index(Register::None);
-        let layout: &Instruction = &item.layout;
         self.with_base(&decoded, |builder, base| {
             builder.code.load_slot(base, slot);
-            let (bytes, length) = bytes_with_base(layout, &item.bytes, base);
+            let (bytes, length) = bytes_with_base(&item.layout, &item.bytes, base);
             builder.code.bytes(&bytes[..length]);
         })
     }
