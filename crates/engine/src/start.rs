@@ -28,7 +28,7 @@ use crate::signal_handling::SignalStack;
 use crate::signal_handling::handler;
 use crate::signals::actions::Actions;
 use crate::start_error::StartError;
-use crate::syscalls::{list_thread, set_program_fs};
+use crate::syscalls::{list_thread, set_program_fs, whole_pages};
 use crate::thread::Thread;
 use crate::translate::Vdso;
 use crate::{detach, dispatch, own_failures, x87_pointers};
@@ -187,7 +187,8 @@ fn install(
         } else {
             0
         };
-    regions.insert(loaded.stack.clone(), stack_protection, None);
+    let lowest_page = whole_pages(loaded.stack_pointer, 1).start;
+    regions.insert_stack(loaded.stack.clone(), stack_protection, lowest_page);
     if vdso.size != 0 {
         regions.insert(
             vdso.start..vdso.start + vdso.size,

@@ -24,6 +24,7 @@ use unspool_kernel::lock::{Mutex, OnceLock};
 
 pub(crate) use self::appender::{Appender, PendingBytes, forget_pending, pending_here};
 use super::consumer::{BufferKind, Consumer, Consumption, Filled, Memory, PAGE, Receiver};
+use super::growth;
 use super::in_tool::{deliver, state, thread_number, thread_state};
 use crate::slots as tool_slots;
 use crate::slots::MOST_BUFFERS;
@@ -243,6 +244,8 @@ fn hand_over(number: usize, end: u64, kept: usize, state: *mut ()) -> (u64, u64)
     if count == 0 {
         return old;
     }
+    // Entries may be of memory that was not there before.
+    growth::tell(state);
     let new = match kind.receiver {
         Receiver::Function(function) => {
             deliver(|| function(state, old.0 as *const u8, count));

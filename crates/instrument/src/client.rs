@@ -18,11 +18,12 @@ use unspool_code_cache::slots::{BOUND_SPILLS, SlotsPart};
 use unspool_loader::LoadedProgram;
 
 use super::consumer::Consumer;
+use super::growth::{self, Growth};
 use super::images::changed_by;
-use super::in_tool::{in_tool, state, thread_state};
+use super::in_tool::{deliver, in_tool, state, thread_state};
 use super::{
-    Annotation, Instrumenter, MappingChange, Signal, blocked, buffers, counters, each_access,
-    process, samplers, switches, thread_words, threads,
+    Annotation, Instrumenter, MappingCause, MappingChange, Signal, blocked, buffers, counters,
+    each_access, mappings, process, samplers, switches, thread_words, threads,
 };
 use crate::inserted::Insertion;
 use crate::slots as tool_slots;
@@ -125,6 +126,7 @@ impl Client for Instrumenter {
             return;
         }
         each_access::settle();
+        growth::tell(state(thread));
         buffers::end();
         super::functions::thread_ends();
         let info = threads::info(thread);
@@ -150,12 +152,17 @@ impl Client for Instrumenter {
         for image in &self.images.begin(process, program) {
             in_tool(|| self.tool.image_loads(image));
         }
-        self.tell_mapping(process, thread_state(), 0..u64::MAX);
+        growth::follow(process);
+        self.tell_mapping(process, thread_state(), 0..u64::MAX, MappingCause::Start);
+        if self.tool.wants_growth() {
+            growth::begin(process, tell_growth);
+        }
     }
 
     /// Entries are handed over here, not in both processes.
     fn before_fork(&self, thread: &mut Thread) {
         each_access::settle();
+        growth::tell(state(thread));
         buffers::hand_over_all();
         // SAFETY: the state is this thread's.
         in_tool(|| unsafe { self.tool.will_fork(state(thread)) });
@@ -224,14 +231,23 @@ impl Client for Instrumenter {
     fn call_asked(&self, thread: &mut Thread, call: &mut Call) {
         system_calls::asked(self, thread, call);
         shadow_memory::asked(call);
+        if mappings::may_change(call) {
+            growth::follow(thread.process);
+        }
     }
 
     fn call_result(&self, thread: &mut Thread, call: &Call, result: &mut i64) {
+        // The kernel may have touched what is below a stack.
+        growth::tell(state(thread));
         self.follow_images(thread.process, call, *result);
         let changed = self.mappings.changed(thread.process, call, *result);
         shadow_memory::over(call, *result, &changed);
+        if changed.iter().any(|range| !range.is_empty()) {
+            growth::mappings_changed(thread.process);
+        }
         for range in changed {
-            self.tell_mapping(thread.process, state(thread), range);
+            let cause = MappingCause::SystemCall;
+            self.tell_mapping(thread.process, state(thread), range, cause);
         }
         system_calls::over(self, thread, call, result);
     }
@@ -241,6 +257,7 @@ impl Client for Instrumenter {
     }
 
     fn annotated(&self, thread: &mut Thread, said: Said) {
+        growth::tell(state(thread));
         buffers::hand_over_all();
         let said = Annotation::of(thread, said);
         // SAFETY: the state is this thread's.
@@ -254,6 +271,7 @@ impl Client for Instrumenter {
     fn signal_comes(&self, thread: &mut Thread, signal: &PendingSignal) -> bool {
         each_access::settle();
         let state = state(thread);
+        growth::tell(state);
         let mut signal = Signal::new(thread, signal);
         // SAFETY: the state is this thread's.
         in_tool(|| unsafe { self.tool.signal_comes(state, &mut signal) })
@@ -355,8 +373,14 @@ impl Client for Instrumenter {
 
 impl Instrumenter {
     /// What is mapped in a range may have changed. The state is the calling thread's.
-    fn tell_mapping(&self, process: &Process, state: *mut (), range: Range<u64>) {
-        if let Some(change) = MappingChange::of(process, range) {
+    fn tell_mapping(
+        &self,
+        process: &Process,
+        state: *mut (),
+        range: Range<u64>,
+        cause: MappingCause,
+    ) {
+        if let Some(change) = MappingChange::of(process, range, cause) {
             // SAFETY: the state is this thread's.
             in_tool(|| unsafe { self.tool.mapping_changes(state, &change) });
         }
@@ -378,4 +402,15 @@ impl Instrumenter {
             }
         }
     }
+}
+
+/// Tells the tool that something has grown. It may be about to get entries, so that there is no room
+/// for others.
+fn tell_growth(state: *mut (), growth: &Growth) {
+    let Some(instrumenter) = Instrumenter::get() else {
+        return;
+    };
+    let change = MappingChange::growth(growth);
+    // SAFETY: the state is the calling thread's.
+    deliver(|| unsafe { instrumenter.tool.mapping_changes(state, &change) });
 }

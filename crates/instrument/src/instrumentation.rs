@@ -81,6 +81,10 @@ pub trait Instrumentation: Send + Sync {
     unsafe fn mapping_changes(&self, state: *mut (), change: &MappingChange) {
         let _ = (state, change);
     }
+    /// Whether the tool wants to be told when stacks grow.
+    fn wants_growth(&self) -> bool {
+        false
+    }
     /// The calling thread says something of itself or of the program.
     ///
     /// # Safety

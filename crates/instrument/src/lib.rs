@@ -26,6 +26,7 @@ mod elements;
 mod fragments;
 mod frames;
 pub mod functions;
+mod growth;
 pub mod images;
 mod in_tool;
 mod inserted;
@@ -76,7 +77,7 @@ pub use instrumenter::{
     all_images, ask_tool, hook, hook_result, image_at, install, tool_address, watch,
 };
 pub use joining::instrumenter;
-pub use mappings::{Mapping, MappingChange};
+pub use mappings::{Mapping, MappingCause, MappingChange};
 pub use repetitions::is_first_repetition;
 pub use samplers::{SamplerId, restart_countdown};
 pub use shadow::{Shadow, ShadowCheck, ShadowError, ShadowStore, ShadowTest, WordPart, WordValue};

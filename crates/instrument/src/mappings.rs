@@ -1,4 +1,4 @@
-//! What is mapped where: what the program's system calls have changed.
+//! What is mapped where: what the program's system calls have changed, and what has grown.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,6 +7,8 @@ use unspool_engine::call::{Call, succeeded};
 use unspool_engine::process::Process;
 use unspool_kernel::lock::Mutex;
 use unspool_kernel::regions::Regions;
+
+use super::growth::Growth;
 
 const PAGE: u64 = 4096;
 
@@ -23,6 +25,17 @@ pub struct Mapping {
     pub executable: bool,
 }
 
+impl Mapping {
+    fn new(range: Range<u64>, protection: i32) -> Mapping {
+        Mapping {
+            range,
+            readable: protection & libc::PROT_READ != 0,
+            writable: protection & libc::PROT_WRITE != 0,
+            executable: protection & libc::PROT_EXEC != 0,
+        }
+    }
+}
+
 /// What is mapped in a range has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MappingChange {
@@ -30,13 +43,45 @@ pub struct MappingChange {
     pub range: Range<u64>,
     /// What is mapped in it now, in order; the rest of it is not.
     pub mapped: Vec<Mapping>,
+    /// By what it has changed.
+    pub cause: MappingCause,
+}
+
+/// By what it has changed what is mapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MappingCause {
+    /// The program starts with it.
+    Start,
+    /// By a system call of the thread that is told, which is over next.
+    SystemCall,
+    /// The kernel has let a stack grow, or another mapping that grows downwards (`MAP_GROWSDOWN`),
+    /// because memory below it was touched. All of the range is mapped now.
+    Growth,
 }
 
 impl MappingChange {
     /// What is mapped in a range that has changed; `None` if that is empty.
-    pub(crate) fn of(process: &Process, range: Range<u64>) -> Option<MappingChange> {
+    pub(crate) fn of(
+        process: &Process,
+        range: Range<u64>,
+        cause: MappingCause,
+    ) -> Option<MappingChange> {
         let mapped = mapped(&process.code().regions, range.clone());
-        (!range.is_empty()).then_some(MappingChange { range, mapped })
+        (!range.is_empty()).then_some(MappingChange {
+            range,
+            mapped,
+            cause,
+        })
+    }
+
+    /// That something has grown.
+    pub(crate) fn growth(growth: &Growth) -> MappingChange {
+        let range = growth.range.clone();
+        MappingChange {
+            mapped: vec![Mapping::new(range.clone(), growth.protection)],
+            range,
+            cause: MappingCause::Growth,
+        }
     }
 }
 
@@ -56,13 +101,22 @@ fn whole_pages(start: u64, size: u64) -> Range<u64> {
 }
 
 fn mapped(regions: &Regions, range: Range<u64>) -> Vec<Mapping> {
-    let within = regions.within(range).map(|(range, region)| Mapping {
-        range,
-        readable: region.protection & libc::PROT_READ != 0,
-        writable: region.protection & libc::PROT_WRITE != 0,
-        executable: region.protection & libc::PROT_EXEC != 0,
-    });
-    within.collect()
+    let all = regions.mapped(range);
+    all.map(|(range, region)| Mapping::new(range, region.protection))
+        .collect()
+}
+
+/// Whether a call may change what is mapped below the lowest address of something that grows, or how.
+pub(crate) fn may_change(call: &Call) -> bool {
+    matches!(
+        call.number as i64,
+        libc::SYS_mmap
+            | libc::SYS_munmap
+            | libc::SYS_mprotect
+            | libc::SYS_pkey_mprotect
+            | libc::SYS_mremap
+            | libc::SYS_shmat
+    )
 }
 
 impl Mappings {

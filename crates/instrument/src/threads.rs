@@ -9,6 +9,8 @@ use unspool_engine::client::Inheritance;
 use unspool_engine::thread::Thread;
 use unspool_instructions::decode::Segment;
 
+use super::growth;
+
 /// A thread of the program, as it is at the time.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ThreadInfo {
@@ -21,8 +23,12 @@ pub struct ThreadInfo {
     /// Where its segment FS starts: its `pthread_t`, with all C libraries for Linux. 0 at the start
     /// of the first thread, which has the C library still to be loaded.
     pub thread_pointer: u64,
-    /// The mapping in which its stack pointer is. That of the first thread grows.
+    /// The mapping in which its stack pointer is, as it is at this moment. That of the first thread
+    /// grows: see [`MappingCause::Growth`](crate::MappingCause::Growth).
     pub stack: Range<u64>,
+    /// All that this mapping may come to: of the first thread what its limit allowed when the program
+    /// started, and what the kernel keeps free below in any case (128 MiB); else the same.
+    pub stack_reach: Range<u64>,
     /// Its name, as far as the kernel keeps it: 15 bytes. It is its creator's at the start.
     pub name: String,
 }
@@ -47,13 +53,23 @@ pub(super) fn start(inherited: Option<&Inheritance>) {
 /// The calling thread.
 pub(super) fn info(thread: &Thread) -> ThreadInfo {
     let stack = thread.register(gpr::RSP);
-    let mapping = thread.process.code().regions.find(stack);
+    let mapping = {
+        let code = thread.process.code();
+        let found = code.regions.find(stack);
+        found.map(|(start, region)| {
+            let lowest = growth::lowest(&code.regions, start);
+            (lowest..region.end, start.min(lowest)..region.end)
+        })
+    };
+    let nowhere = || (stack..stack, stack..stack);
+    let (mapped, reach) = mapping.unwrap_or_else(nowhere);
     ThreadInfo {
         number: thread.id.0,
         parent: PARENT.get(),
         kernel_id: thread.tid.get() as u32,
         thread_pointer: slots().base(Segment::Fs),
-        stack: mapping.map_or(stack..stack, |(start, region)| start..region.end),
+        stack: mapped,
+        stack_reach: reach,
         name: name(),
     }
 }

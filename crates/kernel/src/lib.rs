@@ -1,9 +1,10 @@
 //! What the engine knows of Linux, and of the one address space that it shares with the program.
 //!
 //! System calls: [`effects`] says which memory of the program each of them reads and writes,
-//! [`raw_call`] makes them without the C library, [`limits`] and [`descriptors`] say what the kernel
-//! grants, [`ids`] tells threads from processes, [`diagnostics`] speaks to the user. Memory: [`layout`] says where the engine's lies, [`regions`] what the program has
-//! mapped and which of it may change, [`guarded`] accesses it without being ended by a fault.
+//! [`raw_call`] makes them without the C library, [`limits`] and [`descriptors`] say
+//! what the kernel grants, [`ids`] tells threads from processes, [`diagnostics`] speaks to the user. Memory: [`layout`] says where the engine's lies, [`regions`] what the program has
+//! mapped and which of it may change, [`mapped`] asks the kernel how far it is, [`guarded`] accesses it
+//! without being ended by a fault.
 //! Threads: [`lock`] has locks that forks find free, and [`race_windows`] makes wide what races pass
 //! through, for tests.
 //!
@@ -19,6 +20,7 @@ pub mod ids;
 pub mod layout;
 pub mod limits;
 pub mod lock;
+pub mod mapped;
 pub mod maps;
 pub mod own_process;
 pub mod own_stack;

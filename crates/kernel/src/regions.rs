@@ -18,6 +18,8 @@ pub struct Region {
     /// The version of the file whose content it is: only as long as the program has never
     /// been able to write it.
     pub version: Option<Version>,
+    /// Whether the kernel lets it grow downwards where memory below it is touched.
+    pub grows: bool,
 }
 
 /// Which content a file has.
@@ -61,6 +63,23 @@ pub struct Regions {
     open: BTreeSet<Object>,
     /// Objects that children may write until they execute another program or end.
     lent: BTreeSet<Object>,
+    /// Where regions start that grow.
+    growing: BTreeSet<u64>,
+    /// What a stack may still grow into, as far as is known: the lower end of its region.
+    unreached: Range<u64>,
+}
+
+/// Down to where a region that grows is mapped, as far as is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Edge {
+    /// The lowest address.
+    pub address: u64,
+    /// Where something else ends, below which it cannot come.
+    pub floor: u64,
+    /// Where the region ends.
+    pub end: u64,
+    /// The protection of what is mapped there.
+    pub protection: i32,
 }
 
 impl Regions {
@@ -75,9 +94,62 @@ impl Regions {
             protection,
             view,
             version: None,
+            grows: false,
         };
         self.by_start.insert(range.start, region);
         self.note_writer(&region);
+    }
+
+    /// Adds all that a stack may become, of which only what is at `reached` and above is known to
+    /// be mapped. The rest counts as mapped in everything but [`mapped`](Regions::mapped).
+    pub fn insert_stack(&mut self, range: Range<u64>, protection: i32, reached: u64) {
+        self.insert(range.clone(), protection, None);
+        self.set_growing(range.start);
+        self.unreached = range.start..reached;
+    }
+
+    /// The region that starts at `start` grows downwards.
+    pub fn set_growing(&mut self, start: u64) {
+        if let Some(region) = self.by_start.get_mut(&start) {
+            region.grows = true;
+            self.growing.insert(start);
+        }
+    }
+
+    /// Down to where the regions are mapped that grow.
+    pub fn edges(&self) -> impl Iterator<Item = Edge> {
+        self.growing
+            .iter()
+            .filter_map(move |&start| self.edge_of(start))
+    }
+
+    /// Down to where the region is mapped that starts at `start` and grows.
+    #[must_use]
+    pub fn edge_of(&self, start: u64) -> Option<Edge> {
+        let region = self.by_start.get(&start).filter(|region| region.grows)?;
+        let below = || self.by_start.range(..start).next_back();
+        let (address, floor) = match self.unreached.contains(&start) {
+            true => (self.unreached.end, start),
+            false => (start, below().map_or(0, |(_, region)| region.end)),
+        };
+        Some(Edge {
+            address,
+            floor,
+            end: region.end,
+            protection: region.protection,
+        })
+    }
+
+    /// A region that was mapped down to `from` has grown down to `to`, if that is not known yet.
+    pub fn grow(&mut self, from: u64, to: u64) {
+        if !self.unreached.is_empty() && from == self.unreached.end {
+            self.unreached.end = to;
+        } else if self.growing.remove(&from)
+            && let Some(region) = self.by_start.remove(&from)
+        {
+            self.by_start.insert(to, region);
+            self.growing.insert(to);
+        }
     }
 
     /// The region that starts at `start` is a private mapping of a file of this version.
@@ -281,16 +353,35 @@ impl Regions {
         self.split_at(range.end);
         let starts: Vec<u64> = self
             .by_start
-            .range(range)
+            .range(range.clone())
             .map(|(&start, _)| start)
             .collect();
         for start in starts {
             self.by_start.remove(&start);
+            self.growing.remove(&start);
+        }
+        self.cut_unreached(&range);
+    }
+
+    /// What lies in a range is no longer what a stack may grow into, nor is what lies below.
+    fn cut_unreached(&mut self, range: &Range<u64>) {
+        let unreached = self.unreached.clone();
+        if range.is_empty() || range.end <= unreached.start || unreached.end <= range.start {
+            return;
+        }
+        self.unreached = range.end.min(unreached.end)..unreached.end;
+        if unreached.start < range.start {
+            self.remove(unreached.start..range.start);
         }
     }
 
     /// Changes the protection of what is mapped in a range.
     pub fn protect(&mut self, range: Range<u64>, protection: i32) {
+        let unreached = &mut self.unreached;
+        if unreached.contains(&range.start) && range.start != unreached.start {
+            // The kernel protects only what is there.
+            unreached.end = range.start;
+        }
         self.split_at(range.start);
         self.split_at(range.end);
         let mut changed = Vec::new();
@@ -329,6 +420,17 @@ impl Regions {
                 let here = from..region.end.min(range.end);
                 (here, Region { view, ..*region })
             })
+    }
+
+    /// The same, without what stacks have not grown into as far as is known.
+    pub fn mapped(&self, range: Range<u64>) -> impl Iterator<Item = (Range<u64>, Region)> + '_ {
+        self.within(range).filter_map(move |(here, region)| {
+            let start = match self.unreached.contains(&here.start) {
+                true => self.unreached.end,
+                false => here.start,
+            };
+            (start < here.end).then_some((start..here.end, region))
+        })
     }
 
     /// Whether anything in the range may be executed.
@@ -415,6 +517,9 @@ impl Regions {
                 ..view
             });
             self.by_start.insert(address, Region { view, ..region });
+            if region.grows {
+                self.growing.insert(address);
+            }
         }
     }
 }

@@ -20,6 +20,7 @@ mod ends;
 mod entries;
 mod events;
 mod failing;
+mod grown;
 mod memory_values;
 mod misaligned;
 mod misbehave;
@@ -59,6 +60,7 @@ fn main() {
         "crowded" => run(crowded::Crowded::new()),
         "each-access" => run(each_access::EachAccess::new()),
         "failing" => run(failing::Failing),
+        "grown" => run(grown::Grown::new()),
         "memory-values" => run(memory_values::MemoryValues::new()),
         "misaligned" => run(misaligned::Misaligned::new()),
         "ends" => run(ends::Ends::new()),

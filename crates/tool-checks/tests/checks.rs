@@ -14,6 +14,8 @@ mod consumed;
 mod each_access;
 #[path = "checks/endless.rs"]
 mod endless;
+#[path = "checks/grown.rs"]
+mod grown;
 #[path = "checks/inlining.rs"]
 mod inlining;
 #[path = "checks/memory_values.rs"]

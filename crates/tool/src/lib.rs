@@ -105,9 +105,9 @@ pub use unspool_instrument::image_at;
 pub use unspool_instrument::images::{self, ImageKind};
 pub use unspool_instrument::{
     Annotation, AtomicKind, Branch, CallMemory, Completeness, Consumption, Context, Counter,
-    Effect, Mapping, MappingChange, ShadowError, ShadowStore, ShadowTest, Side, Signal,
-    SignalOrigin, StoppedThread, Switch, SyncObject, SyncOperation, Synchronisation, SystemCall,
-    ThreadInfo, Version,
+    Effect, Mapping, MappingCause, MappingChange, ShadowError, ShadowStore, ShadowTest, Side,
+    Signal, SignalOrigin, StoppedThread, Switch, SyncObject, SyncOperation, Synchronisation,
+    SystemCall, ThreadInfo, Version,
 };
 pub use unspool_kernel::lock;
 pub use world::{

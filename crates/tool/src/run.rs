@@ -365,6 +365,10 @@ impl<T: Tool> Instrumentation for Adapter<T> {
         self.tool.mapping(state, change);
     }
 
+    fn wants_growth(&self) -> bool {
+        T::STACK_GROWTH
+    }
+
     unsafe fn annotated(&self, state: *mut (), said: &Annotation) {
         // SAFETY: the caller's.
         let state = unsafe { Adapter::<T>::state(state) };

@@ -34,6 +34,10 @@ pub trait Tool: Sized + Send + Sync + 'static {
     /// ([`Tool::synchronisation`]): two calls at each atomic instruction.
     const SYNCHRONISATION: bool = false;
 
+    /// Whether [`Tool::mapping`] is to tell how stacks grow, too: a system call or two at each system
+    /// call, some 0.2 µs each, and one at each batch of a buffer and each signal.
+    const STACK_GROWTH: bool = false;
+
     /// Says what to insert into a piece of code that is about to be translated. The same
     /// code may come again: in another piece, or because there was no room to keep its
     /// translation.
@@ -81,7 +85,67 @@ pub trait Tool: Sized + Send + Sync + 'static {
     /// A thread's system call has changed what is mapped in a range of addresses: memory was mapped,
     /// unmapped or moved, its protection changed, or the program break. It comes before
     /// [`Tool::system_call_exit`] of that call. The first one, for all addresses, tells what the
-    /// program starts with. (That the kernel lets a stack grow is not told.)
+    /// program starts with.
+    ///
+    /// The stack of the first thread grows without a system call, where the program touches memory
+    /// below it, and so does what it maps with `MAP_GROWSDOWN`. A tool that says
+    /// [`Tool::STACK_GROWTH`] is told of that, too ([`MappingCause::Growth`]): by the thread that is
+    /// about to tell it something else, before that. So whatever entries of a buffer say is
+    /// accessed, and what system calls are given, lies in memory that the tool knows of when it gets
+    /// them. This holds
+    ///
+    /// - before a batch of a buffer with entries of such accesses comes, to a function or to a
+    ///   consumer, also by [`Buffer::flush`];
+    /// - before [`Tool::system_call_entry`], and before [`Tool::system_call_exit`] for what the kernel
+    ///   has written meanwhile;
+    /// - before [`Tool::signal`], [`Tool::annotation`], [`Tool::before_fork`] and
+    ///   [`Tool::thread_end`].
+    ///
+    /// It does not hold in functions that inserted code calls: the access before which one is called
+    /// has not been made yet, and nothing is asked for it. What a stack may come to at most is known
+    /// from the start ([`ThreadInfo::stack_reach`]).
+    ///
+    /// Steps between two of these moments are told as one, and two threads that find the same at one
+    /// time both tell it. Such a mapping shrinks by system calls alone. As an entry may be what is
+    /// delivered next, none can be appended while growth is told, and no buffer flushed.
+    ///
+    /// ```
+    /// use std::ops::Range;
+    /// use unspool_tool::{MappingCause, MappingChange, Superblock, ThreadInfo, Tool, lock::Mutex, say};
+    ///
+    /// /// Tells how deep the first thread's stack has got.
+    /// #[derive(Default)]
+    /// struct Depth {
+    ///     stack: Mutex<Range<u64>>,
+    /// }
+    ///
+    /// impl Tool for Depth {
+    ///     type Thread = ();
+    ///     const STACK_GROWTH: bool = true;
+    ///     fn instrument(&self, _: &Superblock<Self>) {}
+    ///
+    ///     fn thread_start(&self, thread: &ThreadInfo, (): &mut ()) {
+    ///         if thread.number == 0 {
+    ///             *self.stack.lock() = thread.stack.clone();
+    ///         }
+    ///     }
+    ///
+    ///     fn mapping(&self, (): &mut (), change: &MappingChange) {
+    ///         let mut stack = self.stack.lock();
+    ///         if change.cause == MappingCause::Growth && change.range.end == stack.start {
+    ///             stack.start = change.range.start;
+    ///         }
+    ///     }
+    ///
+    ///     fn end(&self) {
+    ///         let stack = self.stack.lock();
+    ///         say(&format!("{} KiB of stack", (stack.end - stack.start) / 1024));
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// [`MappingCause::Growth`]: crate::MappingCause::Growth
+    /// [`Buffer::flush`]: crate::Buffer::flush
     fn mapping(&self, state: &mut Self::Thread, change: &MappingChange) {
         let _ = (state, change);
     }

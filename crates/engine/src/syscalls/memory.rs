@@ -116,6 +116,9 @@ pub(super) fn map(process: &Process, call: &Call, pc: u64) -> i64 {
             None => (anonymous && !private).then(|| new_shared_memory(&mut code)),
         };
         code.regions.insert(range.clone(), protection as i32, view);
+        if flags & libc::MAP_GROWSDOWN as u64 != 0 {
+            code.regions.set_growing(range.start);
+        }
         if let (Some(file), false) = (file, private)
             && queues::may_be_ring(&code, offset)
         {

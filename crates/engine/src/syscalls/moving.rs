@@ -38,6 +38,9 @@ pub(super) fn remap(process: &Process, call: &Call) -> i64 {
                 ..view
             });
             code.regions.insert(range.clone(), region.protection, view);
+            if region.grows {
+                code.regions.set_growing(range.start);
+            }
             changed(&mut code, range);
         }
     }

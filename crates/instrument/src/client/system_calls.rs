@@ -4,12 +4,14 @@ use unspool_engine::call::{Call, SYSCALL_LENGTH};
 use unspool_engine::thread::Thread;
 
 use super::synchronisation;
+use crate::growth;
 use crate::in_tool::{in_tool, state};
 use crate::{CallWhenOver, Instrumenter, SystemCall, SystemCallValue, buffers, each_access};
 
 /// A system call begins.
 pub(super) fn asked(instrumenter: &Instrumenter, thread: &Thread, call: &mut Call) {
     each_access::settle();
+    growth::tell(state(thread));
     buffers::hand_over_at_system_call();
     let mut seen = SystemCall {
         number: call.number,

@@ -177,3 +177,83 @@ fn a_wish_is_fulfilled_or_moved_within_the_area() {
     assert_eq!(place(0x8000..0xa000), Some(0x3000));
     assert_eq!(place(0x2000..0x9000), None);
 }
+
+const DATA: i32 = libc::PROT_READ | libc::PROT_WRITE;
+
+/// What is mapped, as far as stacks have grown.
+fn mapped(regions: &Regions) -> Vec<(u64, u64)> {
+    let all = regions.mapped(0..u64::MAX);
+    all.map(|(range, _)| (range.start, range.end)).collect()
+}
+
+fn edges(regions: &Regions) -> Vec<(u64, u64)> {
+    let all = regions.edges();
+    all.map(|edge| (edge.address, edge.floor)).collect()
+}
+
+#[test]
+fn a_stack_is_mapped_as_far_as_it_has_grown() {
+    let mut regions = Regions::default();
+    regions.insert(0x1000..0x2000, DATA, None);
+    regions.insert_stack(0x8000..0x2_0000, DATA, 0x1_e000);
+    assert_eq!(mapped(&regions), [(0x1000, 0x2000), (0x1_e000, 0x2_0000)]);
+    assert_eq!(edges(&regions), [(0x1_e000, 0x8000)]);
+    regions.grow(0x1_e000, 0x1_a000);
+    // Another thread has found the same.
+    regions.grow(0x1_e000, 0x1_b000);
+    assert_eq!(mapped(&regions)[1..], [(0x1_a000, 0x2_0000)]);
+    // All of it counts in everything else.
+    assert_eq!(regions.find(0x9000).map(|(start, _)| start), Some(0x8000));
+    // Beyond what its limit allowed at the start.
+    regions.grow(0x1_a000, 0x8000);
+    assert_eq!(edges(&regions), [(0x8000, 0x2000)]);
+    regions.grow(0x8000, 0x6000);
+    assert_eq!(mapped(&regions)[1..], [(0x6000, 0x2_0000)]);
+    assert_eq!(edges(&regions), [(0x6000, 0x2000)]);
+}
+
+#[test]
+fn what_the_program_maps_below_a_stack_bounds_it() {
+    let mut regions = Regions::default();
+    regions.insert_stack(0x8000..0x2_0000, DATA, 0x1_e000);
+    regions.insert(0xa000..0xc000, DATA, None);
+    assert_eq!(mapped(&regions), [(0xa000, 0xc000), (0x1_e000, 0x2_0000)]);
+    assert_eq!(edges(&regions), [(0x1_e000, 0xc000)]);
+    // It is gone: the stack can grow there again.
+    regions.remove(0xa000..0xc000);
+    regions.grow(0x1_e000, 0xc000);
+    assert_eq!(edges(&regions), [(0xc000, 0)]);
+    regions.grow(0xc000, 0x9000);
+    assert_eq!(mapped(&regions), [(0x9000, 0x2_0000)]);
+}
+
+#[test]
+fn pieces_of_what_grows_grow_too() {
+    let mut regions = Regions::default();
+    regions.insert(0x4000..0xa000, DATA, None);
+    regions.set_growing(0x4000);
+    regions.protect(0x6000..0x7000, libc::PROT_READ);
+    assert_eq!(
+        edges(&regions),
+        [(0x4000, 0), (0x6000, 0x6000), (0x7000, 0x7000)]
+    );
+    regions.remove(0x6000..0x8000);
+    assert_eq!(edges(&regions), [(0x4000, 0), (0x8000, 0x6000)]);
+    regions.grow(0x4000, 0x1000);
+    regions.grow(0x8000, 0x7000);
+    assert_eq!(mapped(&regions), [(0x1000, 0x6000), (0x7000, 0xa000)]);
+    regions.insert(0..0xa000, DATA, None);
+    assert!(edges(&regions).is_empty());
+}
+
+#[test]
+fn a_stack_that_is_protected_in_part_grows_below_that() {
+    let mut regions = Regions::default();
+    regions.insert_stack(0x8000..0x2_0000, DATA, 0x1_e000);
+    regions.protect(0x1_c000..0x1_d000, libc::PROT_READ);
+    assert_eq!(mapped(&regions)[0], (0x1_c000, 0x1_d000));
+    assert_eq!(edges(&regions)[0], (0x1_c000, 0x8000));
+    // All of it, from the lowest address on.
+    regions.protect(0x8000..0x1_c000, DATA | libc::PROT_EXEC);
+    assert_eq!(edges(&regions)[0], (0x1_c000, 0x8000));
+}
