@@ -2,6 +2,7 @@
 //! with a status of their own ([`ENGINE_FAILURE`]).
 
 mod overdue;
+mod shortage;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fmt::Write;
@@ -13,6 +14,8 @@ use unspool_code_cache::slots::{SlotsPart, slots};
 use unspool_kernel::diagnostics::{ENGINE_FAILURE, say};
 
 pub(crate) use self::overdue::{does_not_return, end_behind_allocation, keeps_from_program};
+use self::shortage::Shortage;
+pub(crate) use self::shortage::thread_ends;
 use crate::process::Process;
 use crate::thread::Thread;
 
@@ -168,42 +171,63 @@ fn circumstances(place: u64) -> String {
 
 /// The system's allocator. Where a program is observed, it ends the process when there is no
 /// memory left for the engine, as a program's limit may have it: whoever asked for it would
-/// abort, and that would look like an abort of the program's.
+/// abort, and that would look like an abort of the program's. Where a tool observes it, it does so
+/// before that is the case of the machine ([`shortage`]).
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Allocator;
 
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
+/// Blocks of zeros of this size and above take no memory before they are written.
+const LARGE: usize = 128 << 10;
+
 // SAFETY: all of it is the system's.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let size = layout.size();
         // SAFETY: the caller keeps the allocator's rules.
-        had(unsafe { System.alloc(layout) }, layout.size())
+        had(unsafe { System.alloc(layout) }, size, 0, size)
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        let size = layout.size();
+        // Of a large block nobody knows how much of it will be written.
+        let unwritten = if size < LARGE { size } else { 0 };
         // SAFETY: as above.
-        had(unsafe { System.alloc_zeroed(layout) }, layout.size())
+        had(unsafe { System.alloc_zeroed(layout) }, size, 0, unwritten)
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let old = layout.size();
         // SAFETY: as above.
-        had(unsafe { System.realloc(memory, layout, size) }, size)
+        let new = unsafe { System.realloc(memory, layout, size) };
+        had(new, size, old, size.saturating_sub(old))
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         // SAFETY: as above.
         unsafe { System.dealloc(memory, layout) };
+        // What is freed is never too much.
+        let _ = shortage::counts(-(layout.size() as i64), 0);
         overdue::look();
     }
 }
 
-fn had(memory: *mut u8, size: usize) -> *mut u8 {
-    if memory.is_null()
+/// There is memory of that size now, or there is none, in place of what had another size. So much of it
+/// will be written, as far as one knows.
+fn had(memory: *mut u8, size: usize, instead_of: usize, unwritten: usize) -> *mut u8 {
+    if memory.is_null() {
+        if let Some(process) = Process::try_get() {
+            end_without_memory(process, size, None);
+        }
+        return memory;
+    }
+    let more = size as i64 - instead_of as i64;
+    if let Some(shortage) = shortage::counts(more, unwritten)
         && let Some(process) = Process::try_get()
     {
-        end_without_memory(process, size);
+        end_without_memory(process, size, Some(shortage));
     }
     overdue::look();
     memory
@@ -215,8 +239,15 @@ static RESERVE: std::sync::atomic::AtomicPtr<libc::c_void> =
     std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
 const RESERVE_SIZE: usize = 64 << 20;
 
-/// Keeps a reserve, for a process that is observed by a tool.
+/// Descriptors that belong to the reserve.
+#[must_use]
+pub fn reserve_files() -> Vec<i32> {
+    shortage::files()
+}
+
+/// Keeps a reserve, for a process that is observed by a tool: of address space, and of memory.
 pub fn keep_reserve() {
+    shortage::watch();
     // SAFETY: a new mapping, which nobody uses.
     let reserve = unsafe {
         libc::mmap(
@@ -233,7 +264,11 @@ pub fn keep_reserve() {
     }
 }
 
-fn end_without_memory(process: &Process, size: usize) -> ! {
+/// There is no memory left for so many bytes; or there is hardly any, in the machine or in a control
+/// group.
+fn end_without_memory(process: &Process, size: usize, shortage: Option<Shortage>) -> ! {
+    // Whatever is done from here on takes memory, too.
+    shortage::look_no_more();
     let reserve = RESERVE.swap(std::ptr::null_mut(), Ordering::AcqRel);
     if reserve.is_null() {
         // There is no memory for a text either, or for the one that was begun.
@@ -253,15 +288,37 @@ fn end_without_memory(process: &Process, size: usize) -> ! {
     let here = 0_u8;
     let is_tools = is_tools(0, (&raw const here) as u64);
     process.clients.each(|client| client.out_of_memory(size));
-    if is_tools {
-        let place = place_in_tool(&std::backtrace::Backtrace::force_capture());
-        say(&format!(
-            "error: the tool failed: there is no memory left for {size} bytes that it wants{place}"
-        ));
-        say_parts(&[TOOL_HELP, "; or\n", MEMORY_HELP]);
-    } else {
-        say("error: there is no memory left for observing the program");
-        say_parts(&[MEMORY_HELP]);
+    let help = shortage.map_or(MEMORY_HELP, |it| it.help());
+    let place = || place_in_tool(&std::backtrace::Backtrace::force_capture());
+    match shortage {
+        None if is_tools => {
+            let place = place();
+            say(&format!(
+                "error: the tool failed: there is no memory left for {size} bytes that it wants{place}"
+            ));
+            say_parts(&[TOOL_HELP, "; or\n", help]);
+        }
+        None => {
+            say("error: there is no memory left for observing the program");
+            say_parts(&[help]);
+        }
+        Some(shortage) if is_tools && shortage.is_own() => {
+            let place = place();
+            say(&format!(
+                "error: the tool failed: {shortage}, and it wants {size} bytes more{place}"
+            ));
+            say_parts(&[TOOL_HELP, "; or\n", help]);
+        }
+        Some(shortage) => {
+            let (who, place) = match is_tools {
+                true => ("the tool", place()),
+                false => ("unspool", String::new()),
+            };
+            say(&format!(
+                "error: there is no memory left for observing the program: {shortage}, and {who} wants {size} bytes more{place}"
+            ));
+            say_parts(&[help]);
+        }
     }
     // SAFETY: ends the process.
     unsafe { libc::_exit(ENGINE_FAILURE) }

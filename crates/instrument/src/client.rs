@@ -32,6 +32,7 @@ use unspool_engine::call::Call;
 use unspool_engine::client::Ending;
 use unspool_engine::client::Refusal;
 use unspool_engine::client::{Client, Exhausted, Inheritance, Rounds};
+use unspool_engine::own_failures;
 use unspool_engine::process::{Process, ThreadOrdinal};
 use unspool_engine::thread::{AddressSpaceRole, PendingSignal, Thread};
 use unspool_engine::translate::insertion::Inserter;
@@ -42,6 +43,10 @@ thread_local! {
 }
 
 impl Client for Instrumenter {
+    fn files(&self) -> Vec<i32> {
+        own_failures::reserve_files()
+    }
+
     fn run_begins(&self, process: &'static Process) {
         process::begin(process);
     }

@@ -108,8 +108,8 @@ pub trait Instrumentation: Send + Sync {
     /// # Safety
     /// As for [`Instrumentation::forked`].
     unsafe fn executes(&self, state: *mut (), program: &Path, arguments: &[CString]);
-    /// There is no memory left for so many bytes, for the tool or for the engine: the process
-    /// ends when this returns.
+    /// There is no memory left for so many bytes, for the tool or for the engine, or hardly any in all:
+    /// the process ends when this returns.
     fn out_of_memory(&self, bytes: usize);
     /// The program has ended, or becomes another one.
     fn ends(&self);

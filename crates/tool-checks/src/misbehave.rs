@@ -1,7 +1,7 @@
 //! Tools that do what a tool must not do: panic, wait or run for ever, or want all the memory there is.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use unspool_tool::{
@@ -13,6 +13,9 @@ use unspool_tool::{
 use crate::asked;
 
 static LOCK: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+
+/// What doubles when it is full.
+static ONE_BLOCK: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
 static FORKS_WAIT: unspool_tool::lock::Mutex<()> = unspool_tool::lock::Mutex::new(());
 
@@ -53,6 +56,8 @@ impl Misbehave {
 }
 
 static IS_LATE: AtomicBool = AtomicBool::new(false);
+
+static CALLS: AtomicU64 = AtomicU64::new(0);
 
 /// What is waited for before a signal is sent.
 fn announce() {
@@ -121,6 +126,16 @@ impl Misbehave {
             panic!("this analysis is wrong");
         }
         if asked("leak") {
+            LOCK.lock().unwrap().push(vec![1; 8 << 20]);
+        }
+        if asked("leak-in-one-block") {
+            ONE_BLOCK.lock().unwrap().extend([1; 64 << 10]);
+        }
+        let calls = CALLS.fetch_add(1, Ordering::Relaxed);
+        if asked("leak-slowly") && calls.is_multiple_of(512) {
+            LOCK.lock().unwrap().push(vec![1; 128 << 10]);
+        }
+        if asked("keep") && calls < 24 {
             LOCK.lock().unwrap().push(vec![1; 8 << 20]);
         }
         if asked("block-in-call") {

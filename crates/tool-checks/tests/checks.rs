@@ -28,6 +28,8 @@ mod regions;
 mod rewritten;
 #[path = "checks/shadows.rs"]
 mod shadows;
+#[path = "checks/shortage.rs"]
+mod shortage;
 #[path = "checks/state.rs"]
 mod state;
 #[path = "checks/synchronised.rs"]

@@ -234,9 +234,9 @@ pub trait Tool: Sized + Send + Sync + 'static {
         let _ = (state, program, arguments);
     }
 
-    /// There is no memory left for an allocation of so many bytes, of the tool or of the engine;
-    /// in whichever thread. There is a little now, to say something. When this returns, the process
-    /// ends.
+    /// There is no memory left for an allocation of so many bytes, of the tool or of the engine, in
+    /// whichever thread: a limit is reached, or the machine or a control group has hardly any. There
+    /// is a little now, to say something. When this returns, the process ends.
     fn out_of_memory(&self, bytes: usize) {
         let _ = bytes;
     }

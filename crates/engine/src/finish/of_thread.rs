@@ -8,7 +8,7 @@ use super::announcement::announce_end;
 use crate::process::{FIRST_THREAD, Process};
 use crate::signals::{passed_on, set_exact_mask};
 use crate::thread::Thread;
-use crate::{client, finish, threads};
+use crate::{client, finish, own_failures, threads};
 
 /// Whether a process that its threads leave one by one ends as the last of them did. Before
 /// Linux 6.0 it ended as the first one did.
@@ -53,6 +53,7 @@ pub(crate) fn end_thread(process: &Process, thread: &mut Thread, status: i32) {
     threads::leave_list(process, thread);
     pass_on_signals(thread);
     Thread::unset_current();
+    own_failures::thread_ends();
 }
 
 /// A thread ends with signals that it has taken and the program has not had: those for the process
