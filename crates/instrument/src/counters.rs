@@ -74,6 +74,7 @@ impl Counter {
     /// # Panics
     /// If there are more than two million.
     #[must_use]
+    #[track_caller]
     #[expect(clippy::new_without_default, reason = "each one is another")]
     pub fn new() -> Counter {
         let mut registry = registry();
@@ -88,6 +89,7 @@ impl Counter {
     /// # Panics
     /// As for [`Counter::new`].
     #[must_use]
+    #[track_caller]
     pub fn apart() -> Counter {
         let counter = Counter::new();
         registry().apart.insert(counter);

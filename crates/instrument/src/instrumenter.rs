@@ -36,6 +36,7 @@ static INSTRUMENTER: OnceLock<Instrumenter> = OnceLock::new();
 ///
 /// # Panics
 /// If there is a tool already.
+#[track_caller]
 pub fn install(tool: Box<dyn Instrumentation>) {
     let instrumenter = Instrumenter {
         address: tool.address().expose_provenance(),

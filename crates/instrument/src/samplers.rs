@@ -27,6 +27,7 @@ impl SamplerId {
     /// If the program runs already, if there are too many, or if the period is not longer than
     /// the jitter.
     #[must_use]
+    #[track_caller]
     pub fn new(passages: u32, jitter: u32) -> SamplerId {
         assert!(
             PERIODS.get().is_none(),

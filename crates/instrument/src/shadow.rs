@@ -69,8 +69,9 @@ impl Shadow {
     /// If there is no address space.
     ///
     /// # Panics
-    /// If the program runs already, if there are no words of that size, or if the granule is not a
-    /// power of two from 1 to 4096.
+    /// If the program runs already, if there are four already, if there are no words of that size, or
+    /// if the granule is not a power of two from 1 to 4096.
+    #[track_caller]
     pub fn new(word: u8, granule: u64) -> Result<Shadow, ShadowError> {
         assert!(
             SETTLED.get().is_none(),
@@ -84,6 +85,11 @@ impl Shadow {
             granule.is_power_of_two() && granule <= LARGEST_GRANULE,
             "granules of {granule} bytes: a power of two from 1 to {LARGEST_GRANULE} is possible"
         );
+        let mut all = ALL.lock();
+        assert!(
+            all.len() < MOST,
+            "a tool can have {MOST} shadow memories; let words of one have several parts"
+        );
         let mut shadow = Shadow {
             base: 0,
             shift: granule.trailing_zeros() as u8,
@@ -91,7 +97,7 @@ impl Shadow {
         };
         let bytes = shadow.size();
         shadow.base = memory::map(bytes).map_err(|source| ShadowError::Map { bytes, source })?;
-        ALL.lock().push(shadow);
+        all.push(shadow);
         Ok(shadow)
     }
 
@@ -265,15 +271,8 @@ fn all() -> &'static [Shadow] {
 }
 
 /// The program is about to run. To it, shadow memory is a place where nothing is.
-///
-/// # Panics
-/// If there is too much of it.
 pub(crate) fn settle() {
     let made = ALL.lock().clone();
-    assert!(
-        made.len() <= MOST,
-        "a tool can have {MOST} shadow memories; let words of one have several parts"
-    );
     for shadow in &made {
         reserved::keep(shadow.base..shadow.base + shadow.size());
     }

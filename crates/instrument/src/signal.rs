@@ -96,6 +96,7 @@ pub enum SignalOrigin {
 ///
 /// # Panics
 /// If it is no signal that can be caught, or the program is not running yet.
+#[track_caller]
 pub fn raise_signal(thread: u32, number: i32, origin: SignalOrigin) -> bool {
     const LAST: i32 = 64;
     let can_be_caught =

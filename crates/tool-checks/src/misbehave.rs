@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use unspool_tool::{
-    AccessKind, Address, Batch, Buffer, Flags, Instruction, InstructionPointer, MemoryOperand,
-    Shape, Superblock, SystemCall, Tool, branch_taken, iced_x86::Mnemonic, memory_value, say,
-    spawn,
+    AccessKind, Address, Batch, Buffer, Controller, Counter, Flags, Instruction,
+    InstructionPointer, MemoryOperand, Sampler, Shadow, Shape, SignalOrigin, Superblock, Switch,
+    SystemCall, ThreadWord, Tool, Trigger, branch_taken, iced_x86::Mnemonic, install,
+    mask_register, memory_value, raise_signal, say, spawn, vector_register,
 };
 
 use crate::asked;
@@ -35,11 +36,13 @@ impl Misbehave {
             () if asked("endless-buffer") => &[usize::MAX / 8],
             () if asked("huge-buffer") => &[1 << 30],
             () if asked("many-buffers") => &[1; 9],
+            () if asked("buffer-without-room") => &[0],
             () => &[],
         };
         for entries in sizes {
             let _ = Buffer::new(*entries, ignore);
         }
+        ask_for_what_cannot_be();
         let appends = [
             "append-in-delivery",
             "append-in-instrument",
@@ -52,6 +55,77 @@ impl Misbehave {
             buffer: appends.then(|| Buffer::new(1, Misbehave::deliver)),
             consumed: consumed.then(|| Buffer::with_consumer(1, 2, Misbehave::consume)),
         }
+    }
+}
+
+/// Before the program runs.
+fn ask_for_what_cannot_be() {
+    let begin = || Trigger::entry("main");
+    if asked("many-counters") {
+        for _ in 0..=1 << 21 {
+            let _ = Counter::new();
+        }
+    }
+    if asked("many-samplers") {
+        for _ in 0..65 {
+            let _ = Sampler::every(5);
+        }
+    }
+    if asked("sampler-without-period") {
+        let _ = Sampler::every(0);
+    }
+    if asked("sampler-with-jitter") {
+        let _ = Sampler::about_every(5, 5);
+    }
+    if asked("many-thread-words") {
+        for _ in 0..9 {
+            let _ = ThreadWord::<u64>::new();
+        }
+    }
+    if asked("many-switches") {
+        for _ in 0..9 {
+            let _ = Switch::new();
+        }
+    }
+    if asked("many-controllers") {
+        let count = || Trigger::instructions(5);
+        for _ in 0..9 {
+            let _ = Controller::of_threads(count(), count());
+        }
+    }
+    if asked("controller-by-time") {
+        let _ = Controller::of_threads(begin(), Trigger::time(Duration::from_secs(1)));
+    }
+    if asked("controller-by-count") {
+        let _ = Controller::of_process(begin(), Trigger::instructions(5));
+    }
+    if asked("trigger-before-the-first") {
+        let _ = begin().nth(0);
+    }
+    if asked("many-shadows") {
+        for _ in 0..5 {
+            let _ = Shadow::<u8, 4096>::new().expect("there is room");
+        }
+    }
+    if asked("part-beyond-word") {
+        let shadow = Shadow::<u32, 64>::new().expect("there is room");
+        let _ = shadow.part::<u32>(2);
+    }
+    if asked("no-vector-register") {
+        let _ = vector_register::<16>(32);
+    }
+    if asked("no-mask-register") {
+        let _ = mask_register(8);
+    }
+    if asked("early-signal") {
+        raise_signal(0, 10, SignalOrigin::Queue { value: 0 });
+    }
+    if asked("no-signal") {
+        raise_signal(0, 9, SignalOrigin::Queue { value: 0 });
+    }
+    if asked("two-tools") {
+        install(crate::bystander::Bystander);
+        install(crate::bystander::Bystander);
     }
 }
 

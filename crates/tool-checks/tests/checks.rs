@@ -782,6 +782,39 @@ fn entries_on_a_condition() {
     agrees(&["conditional", "spoilt"], "threads/mutex_kinds", is_wrong);
 }
 
+/// What cannot be is refused where the tool asks for it, before the program runs.
+#[test]
+fn what_cannot_be_is_refused_before_the_run() {
+    for (case, wanted) in [
+        ("buffer-without-room", "a buffer without room"),
+        ("many-counters", " counters"),
+        ("many-samplers", "a tool can have 64 samplers"),
+        ("sampler-without-period", "a period of 0"),
+        ("sampler-with-jitter", "a jitter of 5"),
+        ("many-thread-words", "words of threads"),
+        ("many-switches", "a tool can have 8 switches"),
+        ("many-controllers", "a tool can have 8 "),
+        ("controller-by-time", "time passes for all threads"),
+        ("controller-by-count", "are counted for each thread"),
+        ("trigger-before-the-first", "the one with number 1"),
+        ("many-shadows", "a tool can have 4 shadow memories"),
+        ("part-beyond-word", "has no 4 bytes at 2"),
+        ("no-vector-register", "there are 32 vector registers"),
+        ("no-mask-register", "there are eight mask registers"),
+        ("early-signal", "the program is running"),
+        ("no-signal", "9 is no signal that can be caught"),
+        ("two-tools", "a process has one tool"),
+    ] {
+        let program = Path::new("/bin/echo");
+        let observed = under(&["misbehave", case], program, &["ran".to_owned()], case);
+        let text = observed.stderr_text();
+        assert_eq!(observed.ending, Ending::Exited(101), "{case}: {text}");
+        let names_the_line = text.contains("crates/tool-checks/src/misbehave.rs:");
+        assert!(text.contains(wanted) && names_the_line, "{case}: {text}");
+        assert_eq!(observed.stdout_text(), "", "{case}");
+    }
+}
+
 /// Buffers that do not fit are refused before the program runs, or before it runs on, and it is said
 /// where they are made.
 #[test]

@@ -154,10 +154,14 @@ impl Controller {
                 end,
                 once: false,
             },
-            count: counts.then(|| Count {
-                executed: Counter::apart(),
-                due: ThreadWord::new(),
-            }),
+            // Not in a closure, whose line would be told if there are too many.
+            count: match counts {
+                true => Some(Count {
+                    executed: Counter::apart(),
+                    due: ThreadWord::new(),
+                }),
+                false => None,
+            },
             together: None,
             missing,
         }

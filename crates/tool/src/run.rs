@@ -171,6 +171,7 @@ fn tell_call_forms() {
 /// To be called first thing, as long as there is a single thread. If the program was not
 /// found, the process ends with a message and status 127; 126 if it cannot be run, 125 if
 /// something else is wrong.
+#[track_caller]
 pub fn run(tool: impl Tool) -> ! {
     let words: Vec<_> = std::env::args_os().collect();
     install(tool);
@@ -229,6 +230,7 @@ fn clients() -> Vec<Box<dyn NewClient>> {
 ///
 /// # Panics
 /// If there is a tool already.
+#[track_caller]
 pub fn install(tool: impl Tool) {
     instrument::install(Box::new(Adapter { tool }));
 }

@@ -39,6 +39,7 @@ impl Sampler {
     /// If the program runs already, if there are too many, or if `passages` is 0 or above two
     /// thousand million.
     #[must_use]
+    #[track_caller]
     pub fn every(passages: u32) -> Sampler {
         Sampler(SamplerId::new(passages, 0))
     }
@@ -49,6 +50,7 @@ impl Sampler {
     /// # Panics
     /// As for [`Sampler::every`], and if the jitter is not below `passages`.
     #[must_use]
+    #[track_caller]
     pub fn about_every(passages: u32, jitter: u32) -> Sampler {
         Sampler(SamplerId::new(passages, jitter))
     }

@@ -103,6 +103,10 @@ impl<W: ShadowWord, const GRANULE: u64> Shadow<W, GRANULE> {
     ///
     /// # Errors
     /// If there is no address space.
+    ///
+    /// # Panics
+    /// If the program runs already, or if there are four already.
+    #[track_caller]
     pub fn new() -> Result<Shadow<W, GRANULE>, ShadowError> {
         const {
             assert!(
@@ -155,6 +159,7 @@ impl<W: ShadowWord, const GRANULE: u64> Shadow<W, GRANULE> {
     /// # Panics
     /// If it is beyond the word's end.
     #[must_use]
+    #[track_caller]
     pub fn part<V: ShadowWord>(self, offset: u8) -> ShadowPart<V> {
         let size = size_of::<V>() as u8;
         assert!(
@@ -251,6 +256,7 @@ impl<V: ShadowWord> ThreadWord<V> {
     /// # Panics
     /// If there are too many.
     #[must_use]
+    #[track_caller]
     #[expect(clippy::new_without_default, reason = "each is another one")]
     pub fn new() -> ThreadWord<V> {
         ThreadWord {

@@ -86,6 +86,7 @@ pub struct VectorRegister<const BYTES: usize>(u8);
 /// # Panics
 /// If there is no such register.
 #[must_use]
+#[track_caller]
 pub fn vector_register<const BYTES: usize>(number: u8) -> VectorRegister<BYTES> {
     const {
         assert!(
@@ -122,6 +123,7 @@ pub struct MaskRegister(u8);
 /// # Panics
 /// If there is no such register.
 #[must_use]
+#[track_caller]
 pub fn mask_register(number: u8) -> MaskRegister {
     assert!(number < 8, "there are eight mask registers");
     MaskRegister(number)

@@ -178,6 +178,7 @@ pub fn write_memory(address: Address, from: &[u8]) -> usize {
 ///
 /// # Panics
 /// If it is no signal that can be caught, or the program is not running yet.
+#[track_caller]
 pub fn raise_signal(thread: u32, number: i32, origin: instrument::SignalOrigin) -> bool {
     instrument::raise_signal(thread, number, origin)
 }
