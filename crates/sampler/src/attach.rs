@@ -12,7 +12,7 @@ use crate::clock::{now_ns, time_ns};
 use crate::perf::Perf;
 use crate::perf_event::SetupError;
 use crate::recording::{Recording, Run};
-use crate::run::RunError;
+use crate::run_error::RunError;
 use crate::sampling::Sampling;
 
 /// Records all threads of a process, and what these start, until the process ends, the sampling's

@@ -15,6 +15,7 @@
 //! ```text
 //! run  attach           a run from start to end; a process that runs already
 //! recording             from what is read to the file
+//! run_error             what keeps a run from being recorded
 //! perf  timers          the two back ends
 //! trial                 what the kernel allows
 //! slot_file  removal    what is shared with programs, and goes in the end
@@ -51,6 +52,7 @@ mod recording;
 mod removal;
 mod ring;
 mod run;
+mod run_error;
 mod sampling;
 mod shared_memory;
 mod slot_file;
@@ -62,6 +64,7 @@ pub mod trial;
 pub use attach::attach;
 pub use perf::Perf;
 pub use perf_event::SetupError;
-pub use run::{Backend, Clock, Outcome, RunError, run};
+pub use run::{Backend, Clock, Outcome, run};
+pub use run_error::RunError;
 pub use sampling::{Sampling, Window};
 pub use timers::LeftOut;

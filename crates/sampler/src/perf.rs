@@ -11,7 +11,6 @@ use unspool_profile_record::{Counted, Settings, Source as Taken};
 use crate::kernel_record::KernelRecord;
 use crate::perf_event::{Begins, Event, Request, SetupError, open};
 use crate::ring::Ring;
-use crate::run::settings;
 use crate::sampling::Sampling;
 use crate::source::{Read, Source};
 
@@ -54,7 +53,7 @@ impl Perf {
     }
 
     pub(crate) fn settings(&self, sampling: Sampling) -> Settings {
-        settings(sampling, Taken::Kernel, self.request.includes_kernel)
+        sampling.settings(Taken::Kernel, self.request.includes_kernel)
     }
 }
 

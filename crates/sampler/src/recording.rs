@@ -10,7 +10,7 @@ use unspool_profile_record::{Ending, Record, Settings, Window as Recorded, Write
 use crate::clock::now_ns;
 use crate::kernel_record::KernelRecord;
 use crate::observer::Observer;
-use crate::run::RunError;
+use crate::run_error::RunError;
 use crate::sampling::Window;
 use crate::source::{Read, Source};
 

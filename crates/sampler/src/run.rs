@@ -1,6 +1,6 @@
 //! A run from start to end.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus};
 use std::time::SystemTime;
@@ -11,8 +11,8 @@ use unspool_profile_record::{Settings, Source as Taken};
 use crate::clock::now_ns;
 use crate::file_size_limit;
 use crate::perf::Perf;
-use crate::perf_event::SetupError;
 use crate::recording::{Recording, Run};
+use crate::run_error::RunError;
 use crate::sampling::Sampling;
 use crate::source::Source;
 use crate::timers::{LeftOut, Timers};
@@ -47,26 +47,6 @@ pub struct Outcome {
     pub status: ExitStatus,
     /// What timers inside the program have left out.
     pub left_out: LeftOut,
-}
-
-/// Why there is no run, or none to its end.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// No samples can be taken.
-    #[error(transparent)]
-    Setup(#[from] SetupError),
-    /// There are no files for samples of timers inside the program.
-    #[error("cannot make files for the samples")]
-    Files(#[source] io::Error),
-    /// The program cannot be started.
-    #[error("cannot start the program")]
-    Start(#[source] io::Error),
-    /// The recording cannot be written.
-    #[error("cannot write the recording")]
-    Write(#[source] io::Error),
-    /// The end of the program cannot be waited for.
-    #[error("cannot wait for the program")]
-    Wait(#[source] io::Error),
 }
 
 /// Runs a command and writes its recording, with the number of the process in its header. `started`
@@ -108,22 +88,12 @@ pub fn run(
             };
             let mut timers = Timers::new(sampling, number).map_err(RunError::Files)?;
             timers.join(begin.command);
-            let settings = settings(sampling, source, false);
+            let settings = sampling.settings(source, false);
             let own = library.to_string_lossy().into_owned();
             let status = begin.record(&mut timers, settings, Some(own), output)?;
             let left_out = timers.left_out();
             Ok(Outcome { status, left_out })
         }
-    }
-}
-
-/// What a recording says of how samples are taken.
-pub(crate) fn settings(sampling: Sampling, source: Taken, includes_kernel: bool) -> Settings {
-    Settings {
-        period_ns: sampling.period_ns(),
-        stack_bytes: sampling.stack_bytes.into(),
-        includes_kernel,
-        source,
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use unspool_profile_record::{Settings, Source};
+
 /// How samples are taken.
 #[derive(Debug, Clone, Copy)]
 pub struct Sampling {
@@ -25,6 +27,16 @@ pub struct Window {
 impl Sampling {
     pub(crate) fn period_ns(self) -> u64 {
         1_000_000_000 / u64::from(self.frequency_hz.max(1))
+    }
+
+    /// What a recording says of it.
+    pub(crate) fn settings(self, source: Source, includes_kernel: bool) -> Settings {
+        Settings {
+            period_ns: self.period_ns(),
+            stack_bytes: self.stack_bytes.into(),
+            includes_kernel,
+            source,
+        }
     }
 }
 
