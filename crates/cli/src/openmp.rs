@@ -34,17 +34,27 @@ pub(crate) fn openmp(typed: &OpenmpArguments) -> Result<u8, Failure> {
         words => observe(words, typed)?,
     };
     let damaged = report_problems(&recording);
-    keep(&recording, typed)?;
-    let report = rendered(&recording, typed)?;
-    match &typed.report {
-        Some(path) => std::fs::write(path, report)
-            .with_context(|| format!("cannot write {}", path.display()))?,
-        None => print_result(report.as_bytes())?,
+    // A file that cannot be written costs no report. Whoever reads that may close its end at any
+    // time, which ends this process.
+    let kept = keep(&recording, typed);
+    let shown = rendered(&recording, typed).and_then(|report| show(&report, typed));
+    if let (Err(_), Err(other)) = (&shown, &kept) {
+        other.report();
     }
+    shown.and(kept)?;
     Ok(match status {
         exit_status::SUCCESS if damaged => exit_status::INPUT_DAMAGED,
         status => status,
     })
+}
+
+fn show(report: &str, typed: &OpenmpArguments) -> Result<(), Failure> {
+    match &typed.report {
+        Some(path) => {
+            std::fs::write(path, report).map_err(|error| Failure::cannot_write(path, error))
+        }
+        None => print_result(report.as_bytes()),
+    }
 }
 
 fn observe(words: &[OsString], typed: &OpenmpArguments) -> Result<(Recording, u8), Failure> {

@@ -24,6 +24,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             told_to_end,
         ),
         trial("files::of_others".to_owned(), of_others),
+        trial("files::that_cannot_be_written".to_owned(), unwritable),
     ]
 }
 
@@ -153,6 +154,23 @@ fn until<Found>(mut look: impl FnMut() -> Option<Found>) -> Result<Found, Verdic
         std::thread::sleep(Duration::from_millis(10));
     }
     Err(Verdict::Wrong(format!("nothing came within {PATIENCE:?}")))
+}
+
+/// Where a recording cannot be kept, the report of the run is there, and it is said.
+fn unwritable() -> Result<(), Verdict> {
+    let folder = folder("that-cannot-be-written")?;
+    let file = folder.join("none").join("kept");
+    let file = file.to_string_lossy();
+    let program = program("barrier.c", &folder)?;
+    let output = openmp(&["--json", "--output", &file, &program]);
+    let talk = text(&output.stderr);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    check(
+        output.status.code() == Some(125)
+            && talk.contains(&format!("cannot write {file}"))
+            && report["losses"]["barrier"].as_f64() > Some(0.1),
+        || format!("{:?}\n{talk}\n{report}", output.status),
+    )
 }
 
 /// A recording is one stream, and reports what the run did.
