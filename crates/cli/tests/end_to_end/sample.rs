@@ -47,6 +47,14 @@ fn row(name: &str) -> Option<(&str, &str)> {
         // What looks at a guest besides: tools, by way of the same translation, and probes.
         ["guest", "run" | "trace", ..] => None,
         ["guest", _tool, guest] => Some(("guest", guest)),
+        // In which order between threads something is recorded.
+        ["live", "three_ways", _order, program] => Some(("live", program)),
+        ["orders", guest, "ticket" | "timestamp" | "none"] => Some(("orders", guest)),
+        ["verification", "operands", _order, guest] => Some(("operands", guest)),
+        // What a trace is read for that is still being written.
+        ["live", "following", "parquet_is_refused"] => None,
+        ["live", "following", _format] => Some(("following", "to its end")),
+        ["live", "following", _format, killed] => Some(("following", killed)),
         _ => None,
     }
 }
