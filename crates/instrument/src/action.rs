@@ -1,10 +1,12 @@
 //! What a tool can have inserted, and where.
 
+mod vector_elements;
+
 use unspool_code_cache::gates::MOST_ARGUMENTS;
 use unspool_instructions::operands::MemoryOperand;
 
+pub(crate) use self::vector_elements::VectorElements;
 use super::kept::Kept;
-use super::vector_elements::VectorElements;
 use super::{BufferId, Counter, SamplerId, ShadowCheck, ThreadWord};
 
 /// When an action happens with respect to its instruction.

@@ -48,7 +48,6 @@ mod synchronisation;
 mod system_calls;
 mod thread_words;
 mod threads;
-mod vector_elements;
 mod view;
 mod watcher;
 mod world;

@@ -9,8 +9,8 @@ use iced_x86::Register;
 
 use super::wide_vectors::{self, Wide};
 use super::{Translation, appends, calls};
+use crate::action::VectorElements;
 use crate::slots::offset as tool_offset;
-use crate::vector_elements::VectorElements;
 use crate::{Argument, EachAccess};
 use unspool_engine::translate::superblock::Item;
 

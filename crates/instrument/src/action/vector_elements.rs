@@ -4,7 +4,7 @@
 use iced_x86::Register;
 use unspool_instructions::operands::{ElementMask, MemoryOperand, Shape};
 
-use crate::{Argument, EachAccess};
+use super::{Argument, EachAccess};
 
 /// The most elements: a vector has no more that may be accessed one by one.
 const MOST_ELEMENTS: u8 = 8;
