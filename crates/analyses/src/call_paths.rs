@@ -79,6 +79,11 @@ impl CallPaths {
         self.tree.calls(context)
     }
 
+    /// Whether another context is that behind one of the calls that led to this one.
+    pub(crate) fn leads_through(&self, context: ContextId, other: ContextId) -> bool {
+        self.tree.leads_through(context, other)
+    }
+
     /// How many calls are missing from paths, because there was no room.
     pub(crate) fn missing(&self) -> u64 {
         self.tree.missing

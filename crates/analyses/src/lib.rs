@@ -25,12 +25,14 @@
 #![deny(missing_docs)]
 
 mod call_paths;
+pub mod heap;
 pub mod increments;
 pub mod locks;
 pub mod races;
 pub mod values;
 
 pub use call_paths::{CallSite, ContextId};
+pub use heap::{HeapBlock, HeapStep};
 pub use increments::{IncrementReplay, IncrementReport};
 pub use locks::{LockCheck, LockReport};
 pub use races::{RaceCheck, RaceReport};

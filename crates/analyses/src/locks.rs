@@ -57,6 +57,8 @@ pub struct LockCheck {
     saw_functions: bool,
     /// Whether the events begin with the program, and not behind a fork.
     saw_beginning: bool,
+    /// Threads that hold other locks than when they were last asked for.
+    changed: Vec<ThreadId>,
 }
 
 /// Pairs of places of misuse that are kept.
@@ -125,6 +127,7 @@ impl LockCheck {
                 function,
                 stack_pointer,
                 value,
+                ..
             }) => {
                 if let Some(call) = self.thread(id).returned(*function, *stack_pointer) {
                     self.ends_call(id, &call, *value as u32, time);
@@ -132,6 +135,22 @@ impl LockCheck {
             }
             _ => {}
         }
+    }
+
+    /// Whether the calls of functions that lock are among the events.
+    pub(crate) fn saw_functions(&self) -> bool {
+        self.saw_functions
+    }
+
+    /// The threads that hold other locks than when this was called before.
+    pub(crate) fn take_changed(&mut self) -> Vec<ThreadId> {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// The locks that a thread holds, that which it has taken first first.
+    pub(crate) fn held(&self, id: ThreadId) -> impl Iterator<Item = LockUse> {
+        let held = self.threads.get(&id).into_iter().flat_map(|it| &it.held);
+        held.map(|it| it.lock)
     }
 
     /// What has come of it until now.
@@ -185,6 +204,9 @@ impl LockCheck {
         let clock = self.gives(id);
         self.ends.insert(id, clock);
         let held = std::mem::take(&mut self.thread(id).held);
+        if !held.is_empty() {
+            self.changed.push(id);
+        }
         for it in held {
             let Some(lock) = self.locks.get_mut(&it.lock.address) else {
                 continue;
@@ -377,15 +399,18 @@ impl LockCheck {
         lock.holders.push(id);
         for other in others.into_iter().filter(|other| *other != id) {
             self.thread(other).let_go_entirely(address);
+            self.changed.push(other);
         }
         self.thread(id).holds(wants.lock);
+        self.changed.push(id);
     }
 
     fn release(&mut self, id: ThreadId, address: u64) {
-        if self.thread(id).let_go(address)
-            && let Some(lock) = self.locks.get_mut(&address)
-        {
-            lock.holders.retain(|holder| *holder != id);
+        if self.thread(id).let_go(address) {
+            self.changed.push(id);
+            if let Some(lock) = self.locks.get_mut(&address) {
+                lock.holders.retain(|holder| *holder != id);
+            }
         }
     }
 
@@ -416,6 +441,7 @@ impl LockCheck {
         // It is free now, whoever had it.
         if let Some(holder) = holder {
             self.thread(holder).let_go_entirely(address);
+            self.changed.push(holder);
             self.lock(address).holders.clear();
         }
     }

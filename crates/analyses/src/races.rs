@@ -43,7 +43,7 @@ use atomicity::{PlainWords, Suspect};
 use calls::{Calls, Meaning, channel};
 pub use detector::Blindness;
 use detector::{Channel, Detector};
-use findings::{Pair, Side};
+use findings::{Circumstances, Pair, Side};
 pub use report::{Race, RaceReport, RacingAccess, RacingThread};
 pub use sites::{Origin, Site};
 
@@ -178,6 +178,8 @@ impl RaceCheck {
             beyond: self.detector.findings.beyond,
             accesses_checked: self.detector.checked,
             forgotten: self.detector.forgotten,
+            saw_heap: self.detector.heap.saw_functions(),
+            blocks_forgotten: self.detector.heap.forgotten,
             calls_missing: self.paths.missing() + sites.calls_left_out,
             threads: self.threads.values().cloned().collect(),
             ..report
@@ -190,6 +192,7 @@ impl RaceCheck {
             let site = self.detector.sites.site(side.site);
             RacingAccess::new(thread.0, side.is_write, site)
         };
+        let Circumstances { block, locks } = &example.circumstances;
         Race {
             first: access(first, example.first_thread),
             second: access(second, example.second_thread),
@@ -197,6 +200,11 @@ impl RaceCheck {
             bytes: example.bytes.count_ones(),
             occurrences: pair.count,
             time: example.time,
+            block: block.map(|id| self.detector.heap.block(id, example.time)),
+            locks: locks.each_ref().map(|held| {
+                let held = held.as_ref().filter(|_| self.locks.saw_functions());
+                held.map(|held| held.to_vec())
+            }),
         }
     }
 
@@ -328,6 +336,7 @@ impl Sink for RaceCheck {
 
     fn function(&mut self, function: &TracedFunction) {
         self.locks.function(function);
+        self.detector.heap.function(function);
     }
 
     fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {
@@ -346,6 +355,11 @@ impl Sink for RaceCheck {
     fn event(&mut self, thread: ThreadId, time: u64, event: &Event) {
         let context = self.paths.context(thread);
         self.locks.event(thread, time, event, context);
+        for changed in self.locks.take_changed() {
+            let held = self.locks.held(changed).collect();
+            self.detector.threads.holds(changed, held);
+        }
+        self.detector.heap.event(thread, time, event, &self.paths);
         match event {
             Event::Thread(event) => self.thread_event(thread, event),
             Event::Synchronisation(event) => self.synchronisation(thread, *event),

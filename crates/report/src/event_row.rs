@@ -57,11 +57,14 @@ impl<'a> EventRow<'a> {
                 function,
                 stack_pointer,
                 value,
-            }) => row
-                .number(function.0)
-                .name(names.function(*function))
-                .address(*stack_pointer)
-                .arguments(&[*value]),
+                stored,
+            }) => {
+                let results: Vec<u64> = std::iter::once(*value).chain(*stored).collect();
+                row.number(function.0)
+                    .name(names.function(*function))
+                    .address(*stack_pointer)
+                    .arguments(&results)
+            }
             Event::Thread(ThreadEvent::HandlerCalled { signal }) => row.number(*signal),
             Event::Synchronisation(Synchronisation { operation, object }) => match operation {
                 SyncOperation::ThreadCreate | SyncOperation::SystemCall => {

@@ -159,11 +159,15 @@ fn push_fields(object: &mut Object<'_>, event: &Event, names: &Names) {
             function,
             stack_pointer,
             value,
+            stored,
         }) => {
             object.number("function", function.0);
             object.string("name", &names.function(*function));
             object.hexadecimal("stack_pointer", *stack_pointer);
             object.hexadecimal("value", *value);
+            if let Some(stored) = stored {
+                object.hexadecimal("stored", *stored);
+            }
         }
         Event::Thread(ThreadEvent::HandlerCalled { signal }) => object.number("signal", *signal),
         Event::Synchronisation(Synchronisation {

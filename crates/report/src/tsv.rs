@@ -197,6 +197,7 @@ impl<W: Write> Sink for TsvExporter<W> {
                 function,
                 stack_pointer,
                 value,
+                ..
             }) => {
                 self.start_line(thread, time, "fr");
                 Self::push_name(self.output.text(), &self.names.function(*function));

@@ -143,6 +143,7 @@ fn rest(sink: &mut impl Sink) {
         function: FunctionId(0),
         stack_pointer: 0x7ffe_0000_0008,
         value: 0xdead_beef,
+        stored: None,
     }));
     event(Event::Span(Span::FunctionCall {
         function: FunctionId(9),

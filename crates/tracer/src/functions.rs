@@ -31,10 +31,17 @@ pub(crate) struct Frame {
 /// What was called.
 #[derive(Debug, Clone)]
 enum Called {
-    TracedFunction(FunctionId),
+    TracedFunction {
+        function: FunctionId,
+        /// Where it leaves its result, if not in a register.
+        result_at: Option<u64>,
+    },
     /// What chooses the code of the function with this name.
     Resolver(String),
 }
+
+/// Functions that leave their result where their first argument points.
+const STORING: [&str; 1] = ["posix_memalign"];
 
 /// Which addresses are of interest.
 pub(crate) struct Functions {
@@ -61,8 +68,9 @@ struct Hooks {
 /// What a function is that begins at an address.
 #[derive(Debug, Clone, Default)]
 struct EnteredFunction {
-    /// Those that are traced: several names may stand for the same code.
-    traced: Vec<FunctionId>,
+    /// Those that are traced, since several names may stand for the same code, and whether they leave
+    /// their result where their first argument points.
+    traced: Vec<(FunctionId, bool)>,
     /// One that chooses the code of a function with this name.
     chooses: Option<String>,
     /// One by which the program says something of itself.
@@ -82,7 +90,9 @@ impl Hooks {
             name: name.to_owned(),
             address,
         });
-        self.entry(address).traced.push(id);
+        self.entry(address)
+            .traced
+            .push((id, STORING.contains(&name)));
     }
 }
 
@@ -185,7 +195,13 @@ impl Functions {
     ) -> Option<Annotation> {
         self.leave(thread, buffer, frames, pc);
         let entry = self.hooks.lock().entries.get(&pc).cloned()?;
-        let functions = entry.traced.into_iter().map(Called::TracedFunction);
+        let functions = entry.traced.into_iter().map(|(function, stores_result)| {
+            let result_at = stores_result.then(|| thread.register(gpr::RDI));
+            Called::TracedFunction {
+                function,
+                result_at,
+            }
+        });
         let called: Vec<Called> = functions
             .chain(entry.chooses.map(Called::Resolver))
             .collect();
@@ -209,11 +225,15 @@ impl Functions {
                     let sink = buffer.recording.sink();
                     self.choose(thread.process, value, &name, &*sink);
                 }
-                Called::TracedFunction(function) => {
+                Called::TracedFunction {
+                    function,
+                    result_at,
+                } => {
                     buffer.event(&Event::Span(Span::FunctionReturn {
                         function,
                         stack_pointer: frame.stack_pointer,
                         value,
+                        stored: result_at.and_then(guarded::read_word),
                     }));
                 }
             }
@@ -232,7 +252,7 @@ impl Functions {
         let arguments = [gpr::RDI, gpr::RSI, gpr::RDX].map(|register| thread.register(register));
         let return_address = guarded::read_word(stack_pointer);
         for called in called {
-            if let Called::TracedFunction(function) = called {
+            if let Called::TracedFunction { function, .. } = called {
                 self.hooks.lock().any_called = true;
                 buffer.event(&Event::Span(Span::FunctionCall {
                     function,

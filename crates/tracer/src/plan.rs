@@ -82,6 +82,16 @@ impl TraceOutput {
         }
     }
 
+    /// Whether somebody in the process hears of it.
+    pub(crate) fn has_receiver(&self) -> bool {
+        match self {
+            TraceOutput::Discard | TraceOutput::File(_) => false,
+            TraceOutput::Receiver(_)
+            | TraceOutput::FileAndReceiver(..)
+            | TraceOutput::ReceiverToCome(_) => true,
+        }
+    }
+
     fn encode(&self) -> [Vec<u8>; 2] {
         let path = self.file().map(|path| path.as_os_str().as_bytes().to_vec());
         let kind: &[u8] = match (self, &path) {

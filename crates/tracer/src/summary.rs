@@ -8,7 +8,7 @@ use unspool_events::{Summary, WriteError};
 use crate::native_run::{Cost, now_ns, processor_time_ns};
 use crate::plan::{Run, TraceOutput, TracePlan};
 use crate::run_totals::RunTotals;
-use crate::selection::unselected;
+use crate::selection::{AskedFunctions, unselected};
 use crate::tracer::Tracer;
 use unspool_engine::client::Ending;
 use unspool_engine::process::Process;
@@ -150,8 +150,12 @@ fn report(tracer: &Tracer, result: Result<Summary, WriteError>, run: Option<&Rec
     {
         unspool_kernel::diagnostics::say(&describe(tracer, run));
         let accesses = run.totals.summary.accesses;
-        let functions = tracer.functions.asked();
         let plan = &tracer.recording.plan;
+        // Those that an analysis asks for no program has all of.
+        let functions = match plan.output.has_receiver() {
+            true => AskedFunctions::default(),
+            false => tracer.functions.asked(),
+        };
         let remarks = unselected(plan, &tracer.said, functions, run.threads, accesses);
         remarks
             .iter()

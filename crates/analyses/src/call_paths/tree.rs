@@ -145,6 +145,11 @@ impl Tree {
         })
     }
 
+    /// Whether another context is on the path to one, or is that.
+    pub(super) fn leads_through(&self, context: ContextId, other: ContextId) -> bool {
+        other == ContextId::NONE || self.path(context).any(|node| node == other)
+    }
+
     pub(super) fn calls(&self, context: ContextId) -> Vec<CallSite> {
         let nodes = self.path(context).map(|node| self.nodes[node.0 as usize]);
         let calls = nodes.map(|node| CallSite {

@@ -78,6 +78,7 @@ fn step(locks: &mut LockCheck, time: u64, line: &str) {
                 function,
                 stack_pointer: 8,
                 value,
+                stored: None,
             }));
         }
     }

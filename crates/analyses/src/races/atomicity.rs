@@ -57,7 +57,8 @@ impl ByteSet {
 }
 
 impl Suspect {
-    fn address(&self) -> u64 {
+    /// The first of the bytes.
+    pub(super) fn address(&self) -> u64 {
         self.cell + u64::from(self.bytes.trailing_zeros())
     }
 

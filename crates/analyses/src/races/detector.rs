@@ -12,13 +12,14 @@ use unspool_events::{Access, AccessFlags, AccessKind, ThreadId};
 
 use super::cell::{Bytes, Record};
 use super::clock::VectorClock;
-use super::findings::{Findings, Meeting, Moment};
+use super::findings::{Circumstances, Findings, Meeting, Moment};
 use super::plans::Plans;
 use super::shadow::{Page, Shadow, parts};
 use super::sites::{Origin, Sites};
 use super::threads::{NoSlot, Thread, Threads};
 use super::words::Words;
 use crate::call_paths::{CallPaths, ContextId, Follower};
+use crate::heap::Heap;
 
 /// What carries order besides words of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +57,7 @@ pub(super) struct Detector {
     pub(super) sites: Sites,
     plans: Plans,
     pub(super) findings: Findings,
+    pub(super) heap: Heap,
     moment: Moment,
     blindness: Blindness,
     most_bytes: usize,
@@ -72,6 +74,8 @@ const BETWEEN_MEASUREMENTS: u64 = 1 << 20;
 
 /// What late edges may take of the memory: one part of so many.
 const SHARE_OF_EDGES: usize = 8;
+/// The same of blocks of the heap.
+const SHARE_OF_BLOCKS: usize = 8;
 
 /// An access to be checked.
 #[derive(Debug, Clone, Copy)]
@@ -95,6 +99,7 @@ impl Detector {
             sites: Sites::default(),
             plans: Plans::default(),
             findings: Findings::new(most_bytes / SHARE_OF_EDGES),
+            heap: Heap::new(most_bytes / SHARE_OF_BLOCKS),
             moment: Moment {
                 generation: 0,
                 number: 0,
@@ -352,7 +357,11 @@ impl Detector {
             self.findings
                 .add_late_edge(&meeting, writer.unwrap_or(&nothing));
         }
-        self.findings.add(&meeting, &self.sites);
+        let (threads, heap) = (&self.threads, &mut self.heap);
+        self.findings.add(&meeting, &self.sites, || Circumstances {
+            block: heap.tell(meeting.suspect().address()),
+            locks: [first, second].map(|by| threads.locks_in(by.epoch).cloned()),
+        });
         if second.is_write() {
             // If the word turns out to be one that threads synchronise by, this store has told what
             // came before it, and nothing of what comes.

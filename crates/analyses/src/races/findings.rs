@@ -15,7 +15,9 @@ use super::atomicity::Suspect;
 use super::cell::{Bytes, Record};
 use super::clock::{Epoch, Slot, VectorClock};
 use super::sites::{SiteId, Sites};
+use super::threads::HeldLocks;
 use super::words::Words;
+use crate::heap::BlockId;
 
 /// Pairs of places that are kept.
 const PAIRS_KEPT: usize = 1 << 14;
@@ -47,6 +49,16 @@ pub(super) struct Example {
     /// What came before the second.
     second: VectorClock,
     moment: Moment,
+    pub(super) circumstances: Circumstances,
+}
+
+/// What else is told of two accesses that have met.
+#[derive(Debug, Clone)]
+pub(super) struct Circumstances {
+    /// The block of the heap that has the first byte that both accessed.
+    pub(super) block: Option<BlockId>,
+    /// The locks that each thread held, if that is known.
+    pub(super) locks: [Option<HeldLocks>; 2],
 }
 
 /// When something was seen: how often all was begun anew before, and its number.
@@ -138,8 +150,13 @@ impl Findings {
         }
     }
 
-    /// Two accesses have met.
-    pub(super) fn add(&mut self, meeting: &Meeting, sites: &Sites) {
+    /// Two accesses have met. The circumstances are asked for where this is kept.
+    pub(super) fn add(
+        &mut self,
+        meeting: &Meeting,
+        sites: &Sites,
+        circumstances: impl FnOnce() -> Circumstances,
+    ) {
         let side = |record: Record| Side {
             site: record.site(),
             is_write: record.is_write(),
@@ -165,6 +182,7 @@ impl Findings {
             first: meeting.first.epoch,
             second: meeting.clock.clone(),
             moment: meeting.moment,
+            circumstances: circumstances(),
         };
         if pair.examples.len() == 2 * EXAMPLES_KEPT {
             pair.examples.remove(EXAMPLES_KEPT);

@@ -4,6 +4,8 @@ use serde::Serialize;
 
 use super::sites::{Origin, Site};
 use crate::call_paths::ContextId;
+use crate::heap::HeapBlock;
+use crate::locks::LockUse;
 
 /// Everything that was found.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
@@ -22,6 +24,10 @@ pub struct RaceReport {
     pub calls_missing: u64,
     /// How often what had been seen was forgotten, for want of memory: races may have been missed.
     pub forgotten: u64,
+    /// Whether the calls of functions that allocate were among the events.
+    pub saw_heap: bool,
+    /// How often all blocks of the heap were forgotten, for want of memory.
+    pub blocks_forgotten: u64,
     /// The threads, by number.
     pub threads: Vec<RacingThread>,
 }
@@ -41,6 +47,12 @@ pub struct Race {
     pub occurrences: u64,
     /// When it was first seen, in the order of the trace.
     pub time: u64,
+    /// The block of the heap that has the first byte, as it was then, if one is known.
+    #[serde(skip)]
+    pub block: Option<HeapBlock>,
+    /// The locks that the thread of each access held, if that is known.
+    #[serde(skip)]
+    pub locks: [Option<Vec<LockUse>>; 2],
 }
 
 /// One side of a race.

@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use unspool_events::{
-    Access, AccessFlags, AccessKind, Event, MemoryEffect, Sink, SyncOperation, Synchronisation,
-    SystemCall, ThreadEvent, ThreadId,
+    Access, AccessFlags, AccessKind, Event, FunctionId, MemoryEffect, Sink, Span, SyncOperation,
+    Synchronisation, SystemCall, ThreadEvent, ThreadId, TracedFunction,
 };
 
 use super::{Atomicity, Blindness, RaceCheck};
@@ -149,6 +149,99 @@ use Do::{
     Commands, Create, End, Enters, Failed, Futex, Handles, KernelReads, KernelWrites, Leaves,
     Locked, Read, Unmaps, Write,
 };
+
+/// Functions that are followed, and what each is called with here.
+const FOLLOWED: [&str; 4] = [
+    "pthread_mutex_lock",
+    "pthread_mutex_unlock",
+    "malloc",
+    "free",
+];
+
+/// A thread calls one of these functions, which returns something.
+fn calls(check: &mut RaceCheck, thread: u32, time: u64, name: &str, argument: u64, value: u64) {
+    let number = FOLLOWED.iter().position(|known| *known == name);
+    let function = FunctionId(number.expect("a function that is followed") as u32);
+    let stack_pointer = 0x7fff_0000;
+    let call = Span::FunctionCall {
+        function,
+        stack_pointer,
+        arguments: [argument, 0, 0],
+    };
+    check.event(ThreadId(thread), time, &call.into());
+    let back = Span::FunctionReturn {
+        function,
+        stack_pointer,
+        value,
+        stored: None,
+    };
+    check.event(ThreadId(thread), time + 1, &back.into());
+}
+
+/// One thread writes a block with one lock, another one without any, and the block is freed between.
+fn run_with_functions(are_followed: bool) -> RaceCheck {
+    let mut check = run(Blindness::None, &[(0, Create(1))]);
+    for (id, name) in (0..).map(FunctionId).zip(FOLLOWED) {
+        if are_followed {
+            let name = name.to_owned();
+            check.function(&TracedFunction {
+                id,
+                name,
+                address: 0,
+            });
+        }
+    }
+    let write = |check: &mut RaceCheck, thread: u32, time: u64| {
+        let access = Access {
+            time,
+            pc: time,
+            address: DATA,
+            size: 8,
+            kind: AccessKind::Write,
+            flags: AccessFlags::default(),
+        };
+        check.accesses(ThreadId(thread), &[access]);
+    };
+    calls(&mut check, 0, 10, "malloc", 64, DATA - 16);
+    calls(&mut check, 1, 20, "pthread_mutex_lock", 0x100, 0);
+    write(&mut check, 1, 30);
+    calls(&mut check, 1, 40, "pthread_mutex_lock", 0x200, 0);
+    calls(&mut check, 1, 50, "pthread_mutex_unlock", 0x100, 0);
+    calls(&mut check, 1, 60, "free", DATA - 16, 0);
+    write(&mut check, 0, 70);
+    calls(&mut check, 0, 80, "pthread_mutex_lock", 0x300, 0);
+    check
+}
+
+#[test]
+fn held_locks_and_the_block_are_told() {
+    let report = run_with_functions(true).report(&[], |_, _| Atomicity::Plain);
+    let [race] = &report.races[..] else {
+        panic!("there is one race: {report:?}");
+    };
+    let held = race.locks.each_ref().map(|held| {
+        let held = held.iter().flatten();
+        held.map(|lock| lock.address).collect::<Vec<u64>>()
+    });
+    assert_eq!(held, [vec![0x100], vec![]]);
+    assert!(race.locks.iter().all(Option::is_some));
+    let block = race.block.expect("a block");
+    assert_eq!((block.address, block.size), (DATA - 16, 64));
+    assert_eq!(block.allocated.thread, 0);
+    assert_eq!(block.freed.map(|step| step.thread), Some(1));
+    assert!(report.saw_heap);
+}
+
+#[test]
+fn of_functions_that_are_not_followed_nothing_is_told() {
+    let report = run_with_functions(false).report(&[], |_, _| Atomicity::Plain);
+    let [race] = &report.races[..] else {
+        panic!("there is one race: {report:?}");
+    };
+    assert_eq!(race.locks, [None, None]);
+    assert_eq!(race.block, None);
+    assert!(!report.saw_heap);
+}
 
 #[test]
 fn accesses_that_nothing_orders_race() {

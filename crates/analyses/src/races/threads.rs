@@ -1,10 +1,19 @@
 //! The threads, what each knows of the others, and who has which slot.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use unspool_events::ThreadId;
 
 use super::clock::{Epoch, Slot, VectorClock};
+use crate::locks::LockUse;
+
+/// Locks that a thread holds.
+pub(super) type HeldLocks = Arc<[LockUse]>;
+
+/// Changes of the locks that are held in one slot, as far as they are kept: of earlier accesses it is
+/// not known any more what was held.
+const CHANGES_KEPT: usize = 1 << 15;
 
 /// A thread that runs.
 #[derive(Debug)]
@@ -15,6 +24,7 @@ pub(super) struct Thread {
     pub(super) clock: VectorClock,
     /// Whether others may have been told of this epoch: what it does now belongs to the next one.
     pub(super) is_told: bool,
+    locks: HeldLocks,
 }
 
 /// Who has had a slot.
@@ -24,6 +34,8 @@ struct Column {
     owners: Vec<(u32, ThreadId)>,
     /// The last clock of its last owner, which has ended; none while one runs.
     last: Option<u32>,
+    /// Which locks its owner holds, from which clock on.
+    locks: Vec<(u32, HeldLocks)>,
 }
 
 /// All threads.
@@ -45,6 +57,20 @@ pub(super) struct NoSlot;
 impl Thread {
     pub(super) fn epoch(&self) -> Epoch {
         Epoch::new(self.slot, self.clock.get(self.slot))
+    }
+}
+
+impl Column {
+    /// From a clock on its owner holds these locks.
+    fn holds(&mut self, clock: u32, locks: &HeldLocks) {
+        while self.locks.pop_if(|(first, _)| *first >= clock).is_some() {}
+        if self.locks.last().is_some_and(|(_, held)| held == locks) {
+            return;
+        }
+        if self.locks.len() == CHANGES_KEPT {
+            self.locks.drain(..CHANGES_KEPT / 2);
+        }
+        self.locks.push((clock, Arc::clone(locks)));
     }
 }
 
@@ -70,6 +96,24 @@ impl Threads {
         owner.map_or(ThreadId(u32::MAX), |(_, id)| *id)
     }
 
+    /// From its next access on a thread holds these locks.
+    pub(super) fn holds(&mut self, id: ThreadId, locks: HeldLocks) {
+        if let Some(thread) = self.running.get_mut(&id) {
+            let next = thread.epoch().clock() + 1;
+            self.columns[thread.slot as usize].holds(next, &locks);
+            thread.locks = locks;
+            thread.is_told = true;
+        }
+    }
+
+    /// The locks that whose epoch it is held then, if that is still known.
+    pub(super) fn locks_in(&self, epoch: Epoch) -> Option<&HeldLocks> {
+        let locks = &self.columns.get(epoch.slot() as usize)?.locks;
+        let after = locks.partition_point(|(first, _)| *first <= epoch.clock());
+        let (_, held) = locks.get(after.checked_sub(1)?)?;
+        Some(held)
+    }
+
     /// Whether one thread runs that knows of everything: it cannot meet anybody.
     pub(super) fn is_alone(&self) -> bool {
         self.is_alone
@@ -93,7 +137,8 @@ impl Threads {
         };
         let born = self.births.remove(&id);
         let mut clock = born.or_else(of_parent).unwrap_or_default();
-        let found = self.take_slot(id, &clock);
+        let locks = HeldLocks::default();
+        let found = self.take_slot(id, &clock, &locks);
         let (slot, first) = found.inspect_err(|NoSlot| {
             self.births.insert(id, clock.clone());
         })?;
@@ -103,15 +148,22 @@ impl Threads {
             slot,
             clock,
             is_told: false,
+            locks,
         };
         self.running.insert(id, thread);
         self.look_whether_alone();
         Ok(())
     }
 
-    /// A slot, and the clock at which the thread begins in it: one that the thread knows the end of,
-    /// so that whoever knows of the thread knows of all that was done in the slot before.
-    fn take_slot(&mut self, id: ThreadId, clock: &VectorClock) -> Result<(Slot, u32), NoSlot> {
+    /// A slot, and the clock at which the thread begins in it with these locks: one that the thread
+    /// knows the end of, so that whoever knows of the thread knows of all that was done in the slot
+    /// before.
+    fn take_slot(
+        &mut self,
+        id: ThreadId,
+        clock: &VectorClock,
+        locks: &HeldLocks,
+    ) -> Result<(Slot, u32), NoSlot> {
         let is_free = |(slot, column): (usize, &Column)| {
             let last = column.last;
             last.is_some_and(|last| last <= clock.get(slot as Slot) && last < Epoch::LAST_CLOCK)
@@ -127,6 +179,7 @@ impl Threads {
         let column = &mut self.columns[slot];
         let first = column.last.take().unwrap_or(0) + 1;
         column.owners.push((first, id));
+        column.holds(first, locks);
         Ok((slot as Slot, first))
     }
 
@@ -156,9 +209,9 @@ impl Threads {
             thread.is_told = false;
             return Ok(());
         }
-        let (slot, known) = (thread.slot, thread.clock.clone());
+        let (slot, known, locks) = (thread.slot, thread.clock.clone(), thread.locks.clone());
         self.columns[slot as usize].last = Some(clock);
-        let (slot, first) = self.take_slot(id, &known)?;
+        let (slot, first) = self.take_slot(id, &known, &locks)?;
         if let Some(thread) = self.running.get_mut(&id) {
             thread.slot = slot;
             thread.clock.set(slot, first);
@@ -202,6 +255,7 @@ impl Threads {
             self.columns.push(Column {
                 owners: vec![(1, thread.id)],
                 last: None,
+                locks: vec![(1, Arc::clone(&thread.locks))],
             });
         }
     }

@@ -259,12 +259,19 @@ pub(crate) struct RaceArguments {
     #[arg(long)]
     pub(crate) follow: bool,
 
-    /// Look for deadlocks and misuse of locks, too, with a program
+    /// Look for deadlocks and misuse of locks, too, and tell which locks threads held, with a program
     ///
     /// Calls of the functions that lock are followed, which costs time at each. A trace that was
     /// recorded with them (--record) is looked at for both without this option.
     #[arg(long, conflicts_with = "input")]
     pub(crate) locks: bool,
+
+    /// Tell of races on the heap in which block they are, and where it was allocated, with a program
+    ///
+    /// Calls of the functions that allocate and free are followed, which costs time at each. A trace
+    /// that was recorded with them (--record) is looked at for both without this option.
+    #[arg(long, conflicts_with = "input")]
+    pub(crate) heap: bool,
 
     /// Print JSON instead of text
     #[arg(long)]

@@ -3,10 +3,12 @@
 mod annotations;
 mod described;
 mod described_race;
+mod heap_block;
 mod locks;
 mod sarif;
 mod source_tree;
 mod stacks;
+mod standard_libraries;
 mod string_functions;
 mod suppressions;
 mod system_call_names;
@@ -15,8 +17,7 @@ mod text;
 use std::io;
 use std::path::{Path, PathBuf, absolute};
 
-use unspool_analyses::RaceCheck;
-use unspool_analyses::locks::functions as lock_functions;
+use unspool_analyses::{RaceCheck, heap, locks as lock_analysis};
 use unspool_events::{Order, Problem, Seen, TraceHeader};
 use unspool_report::Both;
 use unspool_tracer::Receiver;
@@ -96,14 +97,19 @@ fn race_live(typed: &RaceArguments) -> Result<u8, Failure> {
     match (LivePlan::new(&typed.live)?, receiver(typed.clone())?) {
         (Some(plan), Some(receiver)) => {
             check_order(plan.order)?;
-            let functions = match typed.locks {
-                true => lock_functions().map(str::to_owned).collect(),
-                false => Vec::new(),
-            };
-            live::run(&plan, false, functions, receiver)
+            live::run(&plan, false, followed_functions(typed), receiver)
         }
         _ => Err(Failure::new("there is neither a trace nor a program")),
     }
+}
+
+/// The functions whose calls the analysis needs.
+fn followed_functions(typed: &RaceArguments) -> Vec<String> {
+    let of_locks = typed.locks.then(lock_analysis::functions);
+    let of_heap = typed.heap.then(heap::functions);
+    let names = of_locks.into_iter().flatten();
+    let names = names.chain(of_heap.into_iter().flatten());
+    names.map(str::to_owned).collect()
 }
 
 /// What looks at the processes of a run, if a program is to be run.
@@ -156,7 +162,7 @@ impl RaceQuestion {
         let show = self.typed.show;
         let mut text = match self.typed.json {
             true => described.as_json()?,
-            false => text::of(&described, show) + &described.locks.text(),
+            false => text::of(&described, show, self.typed.heap) + &described.locks.text(),
         };
         if let Some(AnnotationChoice::Github) = self.typed.annotations {
             text += &annotations::for_github(&described, &self.sources, show);

@@ -5,6 +5,7 @@
 //! and recorded in the same run, which must give the same answer to the byte. Nothing else may be found, and of each labelled
 //! variable something must.
 
+mod blocks;
 mod code_review;
 mod locks;
 mod real_programs;
@@ -75,7 +76,7 @@ const fn build_of(racy: bool, optimised: bool) -> Build {
 
 pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
-    for source in sources() {
+    for source in sources(&folder()) {
         for build in builds(&source) {
             let name = format!("races::{}::{}", file_name(&source), build.name());
             let source = source.clone();
@@ -99,6 +100,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.push(trial("races::suppressions".to_owned(), suppressions));
     trials.push(trial("races::other_orders".to_owned(), other_orders));
     trials.push(trial("races::damaged".to_owned(), damaged));
+    trials.extend(blocks::trials());
     trials.extend(code_review::trials());
     trials.extend(locks::trials());
     trials.extend(real_programs::trials());
@@ -110,8 +112,8 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../guests/races")
 }
 
-fn sources() -> Vec<PathBuf> {
-    let files = std::fs::read_dir(folder()).expect("the folder of races is there");
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let files = std::fs::read_dir(folder).expect("the folder of sources is there");
     let paths = files.filter_map(|file| Some(file.ok()?.path()));
     let mut sources: Vec<_> = paths
         .filter(|path| path.extension().is_some_and(|ending| ending != "h"))
@@ -220,11 +222,16 @@ impl Build {
     }
 }
 
-/// Looks at a program while it runs and at the trace of the same run; both answers.
-fn answers(scratch: &Scratch, program: &Path) -> Result<(Value, Invocation), Verdict> {
+/// Looks at a program while it runs, with these options, and at the trace of the same run; both answers.
+fn answers(
+    scratch: &Scratch,
+    program: &Path,
+    options: &[&str],
+) -> Result<(Value, Invocation), Verdict> {
     let (trace, answer) = (scratch.path().join("trace"), scratch.path().join("answer"));
     let live = unspool(scratch, &["race", "--json", "--record"])
         .arguments([trace.as_os_str(), "-o".as_ref(), answer.as_os_str()])
+        .arguments(options)
         .arguments(["--".as_ref(), program.as_os_str()])
         .limit(Duration::from_secs(120));
     let outcome = run(scratch, &live)?;
@@ -249,14 +256,15 @@ fn answers(scratch: &Scratch, program: &Path) -> Result<(Value, Invocation), Ver
     Ok((parsed, live))
 }
 
-/// The lines that may be sides of races of each variable.
+/// The lines that may be sides of races of each variable. Behind a comma more may be said of it.
 fn labels(source: &Path) -> Result<BTreeMap<String, BTreeSet<u64>>, Verdict> {
     let mut labels: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
     for (line, number) in std::fs::read_to_string(source)?.lines().zip(1..) {
         let comment = line.split_once("// race: ");
         if let Some((_, variable)) = comment.or_else(|| line.split_once("! race: ")) {
+            let name = variable.split(',').next().unwrap_or(variable);
             labels
-                .entry(variable.trim().to_owned())
+                .entry(name.trim().to_owned())
                 .or_default()
                 .insert(number);
         }
@@ -266,7 +274,7 @@ fn labels(source: &Path) -> Result<BTreeMap<String, BTreeSet<u64>>, Verdict> {
 
 fn as_labelled(scratch: &Scratch, source: &Path, build: Build) -> Result<(), Verdict> {
     let program = build.of(scratch, source)?;
-    let (answer, command) = answers(scratch, &program)?;
+    let (answer, command) = answers(scratch, &program, &[])?;
     let labels = match build.racy {
         true => labels(source)?,
         false => BTreeMap::new(),
@@ -425,7 +433,7 @@ fn functions_until(stack: &Value, last: &str) -> Vec<String> {
 
 fn call_stacks(scratch: &Scratch) -> Result<(), Verdict> {
     let program = BUILDS[2].of(scratch, &folder().join("called.c"))?;
-    let (answer, command) = answers(scratch, &program)?;
+    let (answer, command) = answers(scratch, &program, &[])?;
     let wrong_stack = |what: &str, found: &Value| {
         let line = command.command_line();
         Err(Verdict::Wrong(format!("{what}: {found:#}\nreplay: {line}")))

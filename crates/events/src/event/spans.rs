@@ -24,6 +24,9 @@ pub enum Span {
         stack_pointer: u64,
         /// rax.
         value: u64,
+        /// What it has left where its first argument points, of functions that give their result
+        /// there.
+        stored: Option<u64>,
     },
     /// A region of interest starts.
     RegionStart,
@@ -49,8 +52,10 @@ impl Record for Span {
                 function,
                 stack_pointer,
                 value,
+                stored,
             } => {
                 words.extend([u64::from(function.0), *stack_pointer, *value]);
+                words.extend(stored);
                 2
             }
             Span::RegionStart => 3,
@@ -69,6 +74,7 @@ impl Record for Span {
                 function: FunctionId(fields.number()?),
                 stack_pointer: fields.word()?,
                 value: fields.word()?,
+                stored: fields.word().ok(),
             },
             3 => Span::RegionStart,
             4 => Span::RegionEnd,

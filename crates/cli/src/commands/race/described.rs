@@ -9,7 +9,8 @@ use unspool_events::{Problem, TraceHeader};
 use unspool_report::{CodePlace, Places};
 
 use super::described_race::{DescribedRace, merged};
-use super::locks::DescribedLocks;
+use super::heap_block::DescribedBlock;
+use super::locks::{DescribedLocks, DescribedUse};
 use super::stacks::{Stack, Stacks};
 use super::suppressions::Suppressions;
 use super::system_call_names::system_call_name;
@@ -119,6 +120,8 @@ impl Described {
             "deadlocks": self.locks.deadlocks_as_json(),
             "misuse": self.locks.misuse_as_json(),
             "locks_looked_at": self.locks.were_looked_at(),
+            "heap_looked_at": self.report.saw_heap,
+            "blocks_forgotten": self.report.blocks_forgotten,
             "suppressed": suppressed.collect::<Vec<Value>>(),
             "threads": threads,
             "accesses_checked": self.report.accesses_checked,
@@ -132,7 +135,10 @@ impl Described {
 }
 
 fn as_json(race: &DescribedRace) -> Value {
-    let access = |(access, stack): (&RacingAccess, &Stack)| {
+    let access = |(access, stack, held): (&RacingAccess, &Stack, &Option<Vec<DescribedUse>>)| {
+        let held = held
+            .as_ref()
+            .map(|held| held.iter().map(DescribedUse::as_json));
         let place = stack.headline().map(|frame| &frame.place);
         json!({
             "thread": access.thread,
@@ -144,15 +150,20 @@ fn as_json(race: &DescribedRace) -> Value {
             "function": place.and_then(|place| place.function.clone()),
             "line": place.and_then(|place| place.line.clone()),
             "stack": stack.as_json(),
+            "locks_held": held.map(Iterator::collect::<Vec<Value>>),
         })
     };
-    let [first, second] = race.sides().map(access);
+    let [(first, at_first), (second, at_second)] = race.sides();
+    let [held_at_first, held_at_second] = &race.locks;
+    let first = access((first, at_first, held_at_first));
+    let second = access((second, at_second, held_at_second));
     json!({
         "first": first,
         "second": second,
         "address": race.race.address,
         "bytes": race.race.bytes,
         "object": race.data,
+        "block": race.block.as_ref().map(DescribedBlock::as_json),
         "occurrences": race.race.occurrences,
         "time": race.race.time,
     })

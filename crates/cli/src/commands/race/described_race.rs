@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use unspool_analyses::races::{Race, RacingAccess};
 use unspool_report::DataPlace;
 
+use super::heap_block::DescribedBlock;
+use super::locks::DescribedUse;
 use super::stacks::{Stack, Stacks};
 use super::string_functions::may_read_beyond;
 
@@ -15,6 +17,10 @@ pub(super) struct DescribedRace {
     /// Of the first access, and of the second.
     pub(super) stacks: [Stack; 2],
     pub(super) data: DataPlace,
+    /// The block of the heap, if it is one that is known.
+    pub(super) block: Option<DescribedBlock>,
+    /// The locks that the thread of each access held, if that is known.
+    pub(super) locks: [Option<Vec<DescribedUse>>; 2],
 }
 
 /// What makes two races the same: the instruction in the frame to look at, whether it writes, and the
@@ -24,9 +30,17 @@ type Sides = [(Option<u64>, bool, Option<u32>); 2];
 impl DescribedRace {
     pub(super) fn new(race: &Race, stacks: &mut Stacks) -> DescribedRace {
         let mut stack = |access: &RacingAccess| stacks.stack(access.pc, access.context);
+        let both = [stack(&race.first), stack(&race.second)];
+        let block = race.block;
+        let locks = race.locks.each_ref().map(|held| {
+            let held = held.as_ref()?.iter();
+            Some(held.map(|lock| DescribedUse::new(*lock, stacks)).collect())
+        });
         DescribedRace {
-            stacks: [stack(&race.first), stack(&race.second)],
+            stacks: both,
             data: stacks.places().data(race.address),
+            block: block.map(|block| DescribedBlock::new(block, race.address, stacks)),
+            locks,
             race: race.clone(),
         }
     }

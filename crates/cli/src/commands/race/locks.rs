@@ -32,13 +32,14 @@ struct DescribedParty {
     wants: Result<DescribedUse, (u32, Stack)>,
 }
 
-#[derive(Debug)]
-struct DescribedUse {
+/// A lock, and where it is or was to be taken.
+#[derive(Debug, Clone)]
+pub(super) struct DescribedUse {
     lock: String,
     address: u64,
     kind: LockKind,
     is_shared: bool,
-    stack: Stack,
+    pub(super) stack: Stack,
 }
 
 #[derive(Debug)]
@@ -211,22 +212,22 @@ impl DescribedParty {
 }
 
 impl DescribedUse {
-    fn new(used: LockUse, stacks: &mut Stacks<'_>) -> DescribedUse {
+    pub(super) fn new(used: LockUse, stacks: &mut Stacks<'_>) -> DescribedUse {
         DescribedUse {
             lock: name((used.address, used.kind), stacks),
             address: used.address,
             kind: used.kind,
             is_shared: used.is_shared,
-            stack: stacks.stack(None, used.context),
+            stack: stacks.of_request(used.context),
         }
     }
 
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let shared = if self.is_shared { " (to read)" } else { "" };
         format!("{}{shared}", self.lock)
     }
 
-    fn as_json(&self) -> Value {
+    pub(super) fn as_json(&self) -> Value {
         json!({
             "object": self.lock,
             "address": self.address,

@@ -7,7 +7,7 @@ use super::described::Described;
 use super::described_race::DescribedRace;
 use super::source_tree::SourceTree;
 use super::stacks::{Frame, Stack};
-use super::text::{message, side};
+use super::text::{message, side, step};
 use crate::failure::Failure;
 
 /// What a result may be: its name, how serious it is, and what it means.
@@ -64,7 +64,7 @@ pub(super) fn of(described: &Described, sources: &SourceTree) -> Result<String, 
 }
 
 /// A race. Its place is that of the first access of which the source is known; the other's is
-/// related to it.
+/// related to it, and so are those of the block of the heap and of the locks.
 fn result(described: &Described, sources: &SourceTree, rule: usize, race: &DescribedRace) -> Value {
     let (id, level, _) = RULES[rule];
     let mut sides = race.sides();
@@ -78,7 +78,14 @@ fn result(described: &Described, sources: &SourceTree, rule: usize, race: &Descr
         location["message"] = json!({ "text": side(described, access, stack) });
         Some(location)
     });
-    let [place, other] = locations.map(|location| location.into_iter().collect::<Vec<Value>>());
+    let [place, mut related] =
+        locations.map(|location| location.into_iter().collect::<Vec<Value>>());
+    let further = circumstances(described, race);
+    related.extend(further.iter().filter_map(|(text, stack)| {
+        let mut location = location(sources, stack.headline()?);
+        location["message"] = json!({ "text": text });
+        Some(location)
+    }));
     let stacks = sides.map(|(access, stack)| {
         let frames = stack.frames.iter().map(|frame| {
             json!({
@@ -97,7 +104,7 @@ fn result(described: &Described, sources: &SourceTree, rule: usize, race: &Descr
         "level": level,
         "message": { "text": message(described, race) },
         "locations": place,
-        "relatedLocations": other,
+        "relatedLocations": related,
         "occurrenceCount": race.race.occurrences,
     });
     // No two stacks of a result may be equal.
@@ -107,6 +114,24 @@ fn result(described: &Described, sources: &SourceTree, rule: usize, race: &Descr
         false => json!([first, second]),
     };
     result
+}
+
+/// Where the block was allocated and freed, and where the locks were taken that were held.
+fn circumstances<'a>(described: &Described, race: &'a DescribedRace) -> Vec<(String, &'a Stack)> {
+    let mut all = Vec::new();
+    if let Some(block) = &race.block {
+        let freed = block.freed.iter().map(|it| ("freed", it));
+        let steps = std::iter::once(("allocated", &block.allocated)).chain(freed);
+        all.extend(steps.map(|(verb, it)| (step(described, verb, it), &it.stack)));
+    }
+    for ((access, _), held) in race.sides().iter().zip(&race.locks) {
+        let thread = access.thread;
+        all.extend(held.iter().flatten().map(|lock| {
+            let text = format!("thread {thread} held {}, taken here", lock.text());
+            (text, &lock.stack)
+        }));
+    }
+    all
 }
 
 /// Where a frame is: in the source, or in the file that has the code.

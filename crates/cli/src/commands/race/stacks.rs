@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use unspool_analyses::{ContextId, RaceCheck};
 use unspool_report::{CodePlace, Places};
 
+use super::standard_libraries::is_in_standard_library;
 use super::string_functions::{is_in_c_library, is_string_function};
 
 /// One function that has not returned.
@@ -68,6 +69,18 @@ impl<'a> Stacks<'a> {
         };
         let headline = frames.iter().position(is_own).unwrap_or(0);
         Stack { frames, headline }
+    }
+
+    /// The stack at the call of a function of the C library by which somebody has wanted something:
+    /// what the standard libraries of C++ and Rust do by it they do for their callers.
+    pub(super) fn of_request(&mut self, context: ContextId) -> Stack {
+        let mut stack = self.stack(None, context);
+        let is_own =
+            |frame: &Frame| !is_in_c_library(&frame.place) && !is_in_standard_library(&frame.place);
+        if let Some(own) = stack.frames.iter().position(is_own) {
+            stack.headline = own;
+        }
+        stack
     }
 
     fn add_frames(

@@ -5,11 +5,14 @@ use unspool_report::DataPlace;
 
 use super::described::Described;
 use super::described_race::DescribedRace;
+use super::heap_block::DescribedStep;
+use super::locks::DescribedUse;
 use super::stacks::Stack;
 use super::system_call_names::system_call_name;
 
-/// The whole answer.
-pub(super) fn of(described: &Described, show: usize) -> String {
+/// The whole answer. Whether blocks of the heap were asked for decides what is said where they are not
+/// known.
+pub(super) fn of(described: &Described, show: usize, asks_for_blocks: bool) -> String {
     let mut text = headline(described) + "\n";
     for (race, number) in described.races.iter().zip(1..).take(show) {
         text += &format!("\n{number}. {}", one(described, race));
@@ -35,7 +38,7 @@ pub(super) fn of(described: &Described, show: usize) -> String {
             text += &format!("\n- {}", one(described, race));
         }
     }
-    text + &remarks(described)
+    text + &remarks(described, asks_for_blocks)
 }
 
 /// What came of it, in one line.
@@ -71,9 +74,13 @@ pub(super) fn message(described: &Described, race: &DescribedRace) -> String {
     let [first, second] = race
         .sides()
         .map(|(access, stack)| side(described, access, stack));
+    let block = race.block.iter();
+    let allocated =
+        block.map(|block| format!("; {}", step(described, "allocated", &block.allocated)));
     format!(
-        "{}: {first}; {second}; nothing orders the two",
-        object(race)
+        "{}: {first}; {second}; nothing orders the two{}",
+        object(race),
+        allocated.collect::<String>()
     )
 }
 
@@ -83,9 +90,23 @@ fn one(described: &Described, race: &DescribedRace) -> String {
         times => format!("{times} times"),
     };
     let mut text = format!("{}, {times}\n", object(race));
-    for (access, stack) in race.sides() {
+    for ((access, stack), held) in race.sides().into_iter().zip(&race.locks) {
         text += &format!("     {}\n", side(described, access, stack));
         text += &stack.lines("         ");
+        text += &locks(described, held.as_deref());
+    }
+    if let Some(block) = &race.block {
+        let steps = [
+            ("allocated", Some(&block.allocated)),
+            ("freed", block.freed.as_ref()),
+        ];
+        for (verb, taken) in steps {
+            let Some(taken) = taken else {
+                continue;
+            };
+            text += &format!("     {}\n", step(described, verb, taken));
+            text += &taken.stack.lines("         ");
+        }
     }
     let mut threads = [race.race.first.thread, race.race.second.thread];
     threads.sort_unstable();
@@ -106,6 +127,32 @@ fn one(described: &Described, race: &DescribedRace) -> String {
     text
 }
 
+/// The locks that a thread held at its access, of a run in which they were looked at.
+fn locks(described: &Described, held: Option<&[DescribedUse]>) -> String {
+    let indent = "         ";
+    match held {
+        None if described.locks.were_looked_at() => {
+            format!("{indent}with locks that are not known any more\n")
+        }
+        None => String::new(),
+        Some([]) => format!("{indent}with no lock held\n"),
+        Some(held) => {
+            let lines = held.iter().map(|lock| {
+                let taken = at(&lock.stack);
+                let stack = lock.stack.lines("             ");
+                format!("{indent}with {}, taken{taken}\n{stack}", lock.text())
+            });
+            lines.collect()
+        }
+    }
+}
+
+/// What was done with the block of the heap.
+pub(super) fn step(described: &Described, verb: &str, step: &DescribedStep) -> String {
+    let who = thread(described, step.thread);
+    format!("the block was {verb} by {who}{}", at(&step.stack))
+}
+
 /// What the race is about.
 fn object(race: &DescribedRace) -> String {
     let (address, bytes) = (race.race.address, race.race.bytes);
@@ -117,7 +164,10 @@ fn object(race: &DescribedRace) -> String {
         (Some(variable), _) if race.data.offset == 0 => format!("{variable} "),
         (Some(variable), _) => format!("{variable}+{} ", race.data.offset),
         (None, Some(section)) => format!("{section} "),
-        (None, None) => String::new(),
+        (None, None) => {
+            let block = race.block.as_ref();
+            block.map_or_else(String::new, |block| format!("{} ", block.name()))
+        }
     };
     format!("{name}({bytes} byte{plural} at {address:#x})")
 }
@@ -151,7 +201,7 @@ fn thread(described: &Described, number: u32) -> String {
 }
 
 /// What was left out, and what may have been missed.
-fn remarks(described: &Described) -> String {
+fn remarks(described: &Described, asks_for_blocks: bool) -> String {
     let mut text = String::new();
     for (line, count) in &described.suppressed {
         text += &format!("left out: {count} by the suppression {line}\n");
@@ -162,6 +212,25 @@ fn remarks(described: &Described) -> String {
              been missed\n",
             described.report.forgotten
         );
+    }
+    if described.report.blocks_forgotten > 0 {
+        text += &format!(
+            "memory was short {} times for blocks of the heap (--memory), and those were forgotten that \
+             were there\n",
+            described.report.blocks_forgotten
+        );
+    }
+    let is_nameless = |race: &DescribedRace| race.data.module.is_none();
+    let mut told = described.races.iter().chain(&described.possible);
+    if !described.report.saw_heap && told.any(is_nameless) {
+        text += match asks_for_blocks {
+            true => {
+                "blocks of the heap are not known: no function that allocates was found by its name\n"
+            }
+            false => {
+                "memory without a name may be on the heap: with a program, --heap tells of which block\n"
+            }
+        };
     }
     if described.report.calls_missing > 0 {
         let missing = described.report.calls_missing;
