@@ -24,6 +24,7 @@ mod grown;
 mod memory_values;
 mod misaligned;
 mod misbehave;
+mod part;
 mod raised;
 mod rarely;
 mod reads;
@@ -66,6 +67,7 @@ fn main() {
         "ends" => run(ends::Ends::new()),
         "entries" => run(entries::Entries::new()),
         "wide" => run(wide::Entries::new()),
+        "part" => run(part::Part::new()),
         "raised" => run(raised::Raised),
         "rarely" => run(rarely::Rarely::new()),
         "reads" => run(reads::Reads::default()),

@@ -5,6 +5,7 @@
 //! what it is told ([`Controller::image_load`] and so on), asks it for the version of each superblock,
 //! and is told of beginnings and ends ([`Controlled`]).
 
+mod control;
 pub(crate) mod missing;
 mod progress;
 mod timer;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 
 use unspool_instrument::{Action, Annotation, Counter, Switch, ThreadWord, Version};
 
+pub use self::control::{Control, InvalidControl};
 use self::missing::Missing;
 use self::progress::Progress;
 pub use self::progress::RegionChange;
@@ -140,6 +142,19 @@ impl Controller {
             "time passes for all threads: Controller::of_process"
         );
         controller
+    }
+
+    /// One for what a user asks for.
+    pub(crate) fn asked(control: &Control) -> Controller {
+        let (begin, end) = (control.begin.clone(), control.end.clone());
+        let controller = match control.counts() {
+            true => Controller::of_threads(begin, end),
+            false => Controller::of_process(begin, end),
+        };
+        match control.repeats {
+            true => controller,
+            false => controller.once(),
+        }
     }
 
     #[track_caller]

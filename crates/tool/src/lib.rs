@@ -45,6 +45,7 @@
 //! changed, nor for another processor than x86-64.
 
 mod access;
+mod adapter;
 mod argument;
 mod batch;
 mod buffer;
@@ -71,7 +72,9 @@ pub use argument::{Address, Analysis, Argument, Arguments, Constant, Word};
 pub use batch::Batch;
 pub use buffer::{Buffer, Entry, EntryField, FieldValue};
 pub use code::{Block, Instruction, Instructions, Superblock};
-pub use controller::{Controlled, Controller, RegionChange, RegionProgress, Trigger};
+pub use controller::{
+    Control, Controlled, Controller, InvalidControl, RegionChange, RegionProgress, Trigger,
+};
 pub use function::{Original, Replacement, Signature, Value, Wrapper};
 pub use iced_x86;
 pub use image::{Image, Routine, RoutinePoint, UnnamedRoutine};
@@ -83,7 +86,7 @@ pub use routine_values::{
     FunctionArgument, FunctionArgumentByReference, ReturnAddress, ReturnValue,
     ReturnValueByReference, StackPointer, ValueMut,
 };
-pub use run::{arguments, install, run, say, set_arguments, stop};
+pub use run::{arguments, install, run, say, set_arguments, set_control, stop};
 pub use sampler::Sampler;
 pub use shadow::{Shadow, ShadowPart, ShadowValue, ShadowWord, ThreadWord};
 pub use source::{

@@ -1,22 +1,15 @@
 //! Running a program under a tool.
 
 use std::ffi::{CString, OsString};
-use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use unspool_engine::{Continuation, NewClient, Plan, Program, StartError};
-use unspool_instrument::{
-    self as instrument, Annotation, CallForms, Instrumentation, MappingChange, Signal,
-    Synchronisation, SystemCall, ThreadInfo,
-};
+use unspool_instrument::{self as instrument, CallForms};
 
-use crate::code::Superblock;
-use crate::controller::missing;
-use crate::image::Image;
-use crate::synchronisation;
-use crate::tool::{Delivery, Tool};
+use crate::adapter::Adapter;
+use crate::controller::{Control, InvalidControl};
+use crate::tool::Tool;
 
 /// Exit status of a tool that was called wrongly, or whose program cannot be run.
 const FAILED: i32 = 125;
@@ -38,6 +31,8 @@ enum Failure {
     Address(unspool_debugger::InvalidAddress),
     /// Nobody can wait there.
     Listen(unspool_debugger::ListenError),
+    /// What is said of the regions to look at.
+    Control(InvalidControl),
 }
 
 impl std::fmt::Display for Failure {
@@ -51,6 +46,7 @@ impl std::fmt::Display for Failure {
             Failure::Argument(word) => write!(out, "{word:?} contains a NUL byte"),
             Failure::Address(error) => error.fmt(out),
             Failure::Listen(error) => error.fmt(out),
+            Failure::Control(error) => write!(out, "--control: {error}"),
         }
     }
 }
@@ -61,7 +57,10 @@ impl std::error::Error for Failure {
             Failure::Program(error) => error.source(),
             Failure::Engine(error) => error.source(),
             Failure::Listen(error) => error.source(),
-            Failure::NoProgram | Failure::Argument(_) | Failure::Address(_) => None,
+            Failure::NoProgram
+            | Failure::Argument(_)
+            | Failure::Address(_)
+            | Failure::Control(_) => None,
         }
     }
 }
@@ -114,22 +113,51 @@ fn split(words: &[OsString]) -> (&[OsString], &[OsString]) {
 
 /// The tool's own arguments without `--gdb ADDRESS`, and the address.
 fn without_gdb(own: &[OsString]) -> (Vec<OsString>, Option<OsString>) {
-    const OPTION: &str = "--gdb";
-    let mut own = own.to_vec();
-    let address = own.iter().position(|word| word == OPTION).map(|at| {
+    without_option(own.to_vec(), "--gdb")
+}
+
+/// Arguments without an option that has a value, and the value.
+fn without_option(mut own: Vec<OsString>, option: &str) -> (Vec<OsString>, Option<OsString>) {
+    let value = own.iter().position(|word| word == option).map(|at| {
         let mut taken = own.drain(at..(at + 2).min(own.len()));
         taken.nth(1).unwrap_or_default()
     });
-    (own, address)
+    (own, value)
 }
 
 /// What has a tool say how its functions are called.
 const INLINING: &str = "--inlining";
+/// What says which part of the run a tool is to look at.
+const CONTROL: &str = "--control";
 
 /// Without what is asked of us.
-fn without_questions(mut own: Vec<OsString>) -> Vec<OsString> {
+fn without_questions(own: Vec<OsString>) -> Vec<OsString> {
+    let (mut own, _) = without_option(own, CONTROL);
     own.retain(|word| word != INLINING);
     own
+}
+
+static ASKED_CONTROL: OnceLock<Control> = OnceLock::new();
+
+/// Has a tool that is [installed](install) from now on look at a part of the run only, for a command
+/// that has several tools: what the tool has inserted is done in regions alone. All else the tool is told
+/// as ever. A tool that has versions of code, or a controller, of its own cannot be controlled so.
+pub fn set_control(control: Control) {
+    let first = ASKED_CONTROL.set(control).is_ok();
+    assert!(first, "a run is controlled once");
+}
+
+/// The part of the run at which the tool is to look, if one was asked for.
+fn set_asked_control(words: &[OsString]) -> Result<(), Failure> {
+    let own = match unspool_engine::continuation(words) {
+        Some(continuation) => continuation.plan.own_arguments,
+        None => without_gdb(split(words).0).0,
+    };
+    if let (_, Some(asked)) = without_option(own, CONTROL) {
+        let control = asked.to_string_lossy().parse();
+        set_control(control.map_err(Failure::Control)?);
+    }
+    Ok(())
 }
 
 /// Has it noted how functions are called, if that is asked.
@@ -140,7 +168,7 @@ fn note_questions(own: &[OsString]) {
 }
 
 /// Says how the functions of the tool are called, if that was asked.
-fn tell_call_forms() {
+pub(crate) fn tell_call_forms() {
     for (name, forms) in instrument::call_forms() {
         let CallForms {
             inlined,
@@ -168,14 +196,23 @@ fn tell_call_forms() {
 /// which keeps everything. (What the engine calls by itself has no places: functions for system calls
 /// that are over, and for routines that are left by exceptions.)
 ///
+/// With `--control start:EVENT,stop:EVENT`, likewise, what the tool has inserted is done in a part of the
+/// run only (see [`Control`]).
+///
 /// To be called first thing, as long as there is a single thread. If the program was not
 /// found, the process ends with a message and status 127; 126 if it cannot be run, 125 if
 /// something else is wrong.
 #[track_caller]
 pub fn run(tool: impl Tool) -> ! {
     let words: Vec<_> = std::env::args_os().collect();
-    install(tool);
-    let Err(failure) = start(&words);
+    let started = match set_asked_control(&words) {
+        Ok(()) => {
+            install(tool);
+            start(&words)
+        }
+        Err(failure) => Err(failure),
+    };
+    let Err(failure) = started;
     let mut text = format!("error: {failure}");
     let mut source = std::error::Error::source(&failure);
     while let Some(cause) = source {
@@ -232,7 +269,7 @@ fn clients() -> Vec<Box<dyn NewClient>> {
 /// If there is a tool already.
 #[track_caller]
 pub fn install(tool: impl Tool) {
-    instrument::install(Box::new(Adapter { tool }));
+    instrument::install(Box::new(Adapter::new(tool, ASKED_CONTROL.get())));
 }
 
 /// Tells the user something, on standard error as it was at the start: the program may have
@@ -251,156 +288,4 @@ pub fn say(message: &str) {
 /// somebody is there to look.
 pub fn stop(reason: &str) -> bool {
     unspool_debuggee::request_stop(reason)
-}
-
-/// A tool as the engine knows it.
-struct Adapter<T> {
-    tool: T,
-}
-
-impl<T: Tool> Adapter<T> {
-    /// The state of a thread.
-    ///
-    /// # Safety
-    /// It must be what `thread_starts` returned for the calling thread, which has not ended.
-    unsafe fn state<'a>(state: *mut ()) -> &'a mut T::Thread {
-        // SAFETY: the caller's.
-        unsafe { &mut *state.cast::<T::Thread>() }
-    }
-}
-
-impl<T: Tool> Instrumentation for Adapter<T> {
-    fn address(&self) -> *const () {
-        (&raw const self.tool).cast()
-    }
-
-    fn leaves_out(&self) -> bool {
-        T::LEAVES_OUT
-    }
-
-    fn keeps_flags(&self) -> bool {
-        T::KEEPS_FLAGS
-    }
-
-    fn instrument(&self, superblock: &instrument::Superblock) {
-        let superblock = Superblock::new(superblock);
-        if T::SYNCHRONISATION {
-            synchronisation::insert_takes(&superblock);
-        }
-        self.tool.instrument(&superblock);
-        if T::SYNCHRONISATION {
-            synchronisation::insert_gives(&superblock);
-        }
-    }
-
-    fn image_loads(&self, image: &Arc<instrument::images::Image>) {
-        let image = Image::new(image);
-        if T::SYNCHRONISATION {
-            synchronisation::hook_joins(&image);
-        }
-        self.tool.image_load(&image);
-    }
-
-    fn image_unloads(&self, image: &Arc<instrument::images::Image>) {
-        self.tool.image_unload(&Image::new(image));
-    }
-
-    fn thread_starts(&self, thread: &ThreadInfo) -> *mut () {
-        let mut state = Box::<T::Thread>::default();
-        self.tool.thread_start(thread, &mut state);
-        Box::into_raw(state).cast()
-    }
-
-    unsafe fn thread_ends(&self, thread: &ThreadInfo, state: *mut ()) {
-        // SAFETY: the pointer came from the box of `thread_starts`.
-        let state = unsafe { Box::from_raw(state.cast::<T::Thread>()) };
-        self.tool.thread_end(thread, *state);
-    }
-
-    unsafe fn forked(&self, state: *mut ()) {
-        // SAFETY: the engine hands out the state of the calling thread.
-        self.tool.forked(unsafe { Adapter::<T>::state(state) });
-    }
-
-    unsafe fn signal_comes(&self, state: *mut (), signal: &mut Signal) -> bool {
-        // SAFETY: the caller's.
-        let state = unsafe { Adapter::<T>::state(state) };
-        self.tool.signal(state, signal) == Delivery::Deliver
-    }
-
-    unsafe fn will_fork(&self, state: *mut ()) {
-        // SAFETY: the caller's.
-        self.tool.before_fork(unsafe { Adapter::<T>::state(state) });
-    }
-
-    unsafe fn has_forked(&self, state: *mut (), child: Option<u32>) {
-        // SAFETY: the caller's.
-        let state = unsafe { Adapter::<T>::state(state) };
-        self.tool.after_fork(state, child);
-    }
-
-    unsafe fn executes(&self, state: *mut (), program: &Path, arguments: &[CString]) {
-        // SAFETY: the caller's.
-        let state = unsafe { Adapter::<T>::state(state) };
-        self.tool.exec(state, program, arguments);
-    }
-
-    fn out_of_memory(&self, bytes: usize) {
-        self.tool.out_of_memory(bytes);
-    }
-
-    unsafe fn system_call_enters(&self, state: *mut (), call: &mut SystemCall) {
-        // SAFETY: the caller's.
-        let state = unsafe { Adapter::<T>::state(state) };
-        self.tool.system_call_entry(state, call);
-    }
-
-    unsafe fn system_call_leaves(&self, state: *mut (), call: &SystemCall, result: &mut i64) {
-        // SAFETY: the caller's.
-        let state = unsafe { Adapter::<T>::state(state) };
-        self.tool.system_call_exit(state, call, result);
-    }
-
-    unsafe fn mapping_changes(&self, state: *mut (), change: &MappingChange) {
-        // SAFETY: the caller's.
-        let state = unsafe { Adapter::<T>::state(state) };
-        self.tool.mapping(state, change);
-    }
-
-    fn wants_growth(&self) -> bool {
-        T::STACK_GROWTH
-    }
-
-    unsafe fn annotated(&self, state: *mut (), said: &Annotation) {
-        // SAFETY: the caller's.
-        let state = unsafe { Adapter::<T>::state(state) };
-        self.tool.annotation(state, said);
-    }
-
-    fn wants_synchronisation(&self) -> bool {
-        T::SYNCHRONISATION
-    }
-
-    unsafe fn synchronises(&self, state: *mut (), event: &Synchronisation) {
-        // SAFETY: the caller's.
-        let state = unsafe { Adapter::<T>::state(state) };
-        self.tool.synchronisation(state, event);
-    }
-
-    fn monitor(&self, words: &str) -> Option<String> {
-        self.tool
-            .monitor(&words.split_whitespace().collect::<Vec<_>>())
-    }
-
-    fn goes_on(&self) {
-        self.tool.exec_failed();
-    }
-
-    fn ends(&self) {
-        self.tool.end();
-        missing::tell();
-        tell_call_forms();
-        // Nothing is written at the end of the process any more; nobody can be told if it fails.
-        let _ = std::io::stdout().flush();
-    }
 }

@@ -21,7 +21,7 @@ pub(crate) enum ToolCommand {
     /// Name the tools that come with unspool
     List,
     /// Run a program under one of them
-    Run(ToolRunArguments),
+    Run(Box<ToolRunArguments>),
     /// Make a crate that is a tool, to start from
     New(ToolNewArguments),
 }
@@ -37,6 +37,15 @@ pub(crate) struct ToolRunArguments {
     /// An argument for the tool; can be given several times
     #[arg(long, short, value_name = "ARGUMENT", allow_hyphen_values = true)]
     pub(crate) argument: Vec<OsString>,
+
+    /// Have the tool look at a part of the run: start:EVENT,stop:EVENT
+    ///
+    /// EVENT is enter_func:NAME, exit_func:NAME, address:ADDRESS (of the program's file), icount:NUMBER
+    /// (of instructions of each thread), timeout:SECONDS, or roi (what the program says by unspool.h);
+    /// with :countN behind it, its N-th time. Without a stop, the part lasts until the end. With :repeat
+    /// behind the event of the start, such parts come again.
+    #[arg(long, value_name = "EVENTS", conflicts_with = "probe")]
+    pub(crate) control: Option<unspool_tool::Control>,
 
     /// Run the program natively, with a probe in it instead of a tool around it
     ///

@@ -7,7 +7,7 @@ mod sources;
 use std::ffi::OsString;
 
 use unspool_engine::Plan;
-use unspool_tool::set_arguments;
+use unspool_tool::{Control, set_arguments, set_control};
 use unspool_tools::{ALL, Shipped};
 
 use super::observe::{observe, wait_for_gdb};
@@ -19,12 +19,14 @@ use crate::plan::{Children, ToolChoice, ToolRunPlan};
 
 /// What precedes the name of a tool among the command's own arguments.
 const RUN: [&str; 2] = ["tool", "run"];
+/// What precedes the part of a run at which it looks, there.
+const CONTROL: &str = "--control";
 
 /// Carries out `unspool tool …`.
 pub(crate) fn tool(typed: ToolArguments) -> Result<u8, Failure> {
     match typed.command {
         ToolCommand::List => list(),
-        ToolCommand::Run(typed) => run(&typed.try_into()?),
+        ToolCommand::Run(typed) => run(&(*typed).try_into()?),
         ToolCommand::New(typed) => new::new(&typed),
     }
 }
@@ -65,10 +67,28 @@ pub(crate) fn install(choice: &ToolChoice) -> Result<Vec<OsString>, Failure> {
             false => failure.with_help("unspool tool list names those that there are"),
         }
     })?;
-    set_arguments(choice.arguments.clone());
-    (tool.install)();
-    let own = RUN.iter().copied().chain([tool.name]).map(Into::into);
+    if choice.control.is_some() && !tool.is_controllable {
+        let failure = format!(
+            "`{}` looks at the whole run: --control is not for it",
+            tool.name
+        );
+        return Err(Failure::new(failure));
+    }
+    let control = choice.control.as_ref().map(ToString::to_string);
+    let control = control.map(|control| [CONTROL.to_owned(), control]);
+    begin(tool, choice.control.clone(), &choice.arguments);
+    let own = RUN.map(str::to_owned).into_iter();
+    let own = own.chain(control.into_iter().flatten());
+    let own = own.chain([tool.name.to_owned()]).map(OsString::from);
     Ok(own.chain(choice.arguments.iter().cloned()).collect())
+}
+
+fn begin(tool: &Shipped, control: Option<Control>, arguments: &[OsString]) {
+    if let Some(control) = control {
+        set_control(control);
+    }
+    set_arguments(arguments.to_vec());
+    (tool.install)();
 }
 
 fn find(name: &str) -> Option<&'static Shipped> {
@@ -77,11 +97,19 @@ fn find(name: &str) -> Option<&'static Shipped> {
 
 /// In a process that an observed program executed: the tool goes on with it.
 pub(crate) fn continue_tool(plan: &Plan) {
-    if let [tool, run, name, arguments @ ..] = &plan.own_arguments[..]
+    let [tool, run, own @ ..] = &plan.own_arguments[..] else {
+        return;
+    };
+    let (control, own) = match own {
+        [option, control, own @ ..] if option.to_str() == Some(CONTROL) => (control.to_str(), own),
+        own => (None, own),
+    };
+    if let [name, arguments @ ..] = own
         && [&**tool, &**run] == RUN
         && let Some(tool) = name.to_str().and_then(find)
     {
-        set_arguments(arguments.to_vec());
-        (tool.install)();
+        // It was understood before.
+        let control = control.and_then(|control| control.parse().ok());
+        begin(tool, control, arguments);
     }
 }

@@ -170,6 +170,7 @@ impl TryFrom<TraceArguments> for TracePlan {
             tool: typed.tool.map(|name| ToolChoice {
                 name,
                 arguments: typed.tool_argument,
+                control: None,
             }),
             children: typed.children.into(),
             code_cache: typed.code_cache,

@@ -20,6 +20,8 @@ pub(crate) struct ToolChoice {
     pub(crate) name: OsString,
     /// Its arguments.
     pub(crate) arguments: Vec<OsString>,
+    /// At which part of the run it looks, if not at all of it.
+    pub(crate) control: Option<unspool_tool::Control>,
 }
 
 /// A program to be run under a tool.
@@ -53,6 +55,7 @@ impl TryFrom<ToolRunArguments> for ToolRunPlan {
             tool: ToolChoice {
                 name: typed.tool,
                 arguments: typed.argument,
+                control: typed.control,
             },
             probe: typed.probe.then_some(ProbeChoice {
                 is_verbose: typed.verbose,

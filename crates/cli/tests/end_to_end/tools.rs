@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use libtest_mimic::Trial;
-use unspool_guests::{Guest, Invocation};
+use unspool_guests::{Ending, Guest, Invocation};
 
 use crate::guest_programs::{self, build};
 use crate::observer::{Verdict, require, run_well, trial, unspool, wrong};
@@ -56,6 +56,10 @@ pub(crate) fn trials() -> Vec<Trial> {
         "tools::agree_with_each_other".to_owned(),
         agree_with_each_other,
     ));
+    trials.push(trial(
+        "tools::look_at_a_part_of_a_run".to_owned(),
+        look_at_a_part,
+    ));
     trials
 }
 
@@ -86,10 +90,14 @@ fn unnoticed(scratch: &Scratch, tool: &str, guest: &Guest) -> Result<(), Verdict
 
 /// The guest whose instructions are counted.
 fn counted_guest() -> Result<PathBuf, Verdict> {
+    guest_named("instructions/counted")
+}
+
+fn guest_named(name: &str) -> Result<PathBuf, Verdict> {
     let guest = unspool_guests::guests()
         .into_iter()
-        .find(|guest| guest.name == "instructions/counted")
-        .ok_or_else(|| "there is no guest instructions/counted".to_owned())?;
+        .find(|guest| guest.name == name)
+        .ok_or_else(|| format!("there is no guest {name}"))?;
     build(&guest, "")
 }
 
@@ -314,6 +322,53 @@ fn counts_like_single_steps(scratch: &Scratch) -> Result<(), Verdict> {
     }
     if counts[0] + 10_000 > counts[1] {
         return Err(Verdict::Wrong(format!("the control fails: {counts:?}")));
+    }
+    Ok(())
+}
+
+/// A tool looks at the part of a run that the user names. One that looks at no code cannot.
+fn look_at_a_part(scratch: &Scratch) -> Result<(), Verdict> {
+    let counted = [counted_guest()?];
+    let run = |control: &str, tool: &str, command: &[PathBuf]| {
+        unspool(scratch, &["tool", "run", "--control", control, tool, "--"]).arguments(command)
+    };
+    let count = |control: &str, command: &[PathBuf]| {
+        let invocation = run(control, "instruction-count", command);
+        let observed = run_well(scratch, &invocation)?;
+        let text = observed.stderr_text();
+        let number = text.strip_suffix(" instructions\n");
+        number
+            .and_then(|number| number.parse::<u64>().ok())
+            .ok_or_else(|| wrong("a number", &invocation, &observed))
+    };
+    // What comes in front of the second superblock is not looked at.
+    let all = count("start:icount:1", &counted)?;
+    let steps = single_steps::count(&counted[0], &[])?;
+    let often = [guest_named("functions/often")?, "1000".into(), "3".into()];
+    let from_start = count("start:icount:1", &often)?;
+    let from_main = count("start:enter_func:main", &often)?;
+    let within_main = count("start:enter_func:main,stop:exit_func:main", &often)?;
+    let is_right = (steps - 200..steps).contains(&all)
+        && from_main < from_start
+        && (1..from_main).contains(&within_main);
+    if !is_right {
+        return Err(Verdict::Wrong(format!(
+            "{all} of {steps}, {from_start}, {from_main}, {within_main}"
+        )));
+    }
+    for (control, tool, said) in [
+        (
+            "start:roi,stop:roi",
+            "malloc-count",
+            "looks at the whole run",
+        ),
+        ("main", "instruction-count", "does not say `start:EVENT"),
+    ] {
+        let invocation = run(control, tool, &counted);
+        let observed = crate::observer::run(scratch, &invocation)?;
+        if observed.ending == Ending::Exited(0) || !observed.stderr_text().contains(said) {
+            return Err(wrong(said, &invocation, &observed));
+        }
     }
     Ok(())
 }

@@ -222,3 +222,63 @@ fn routines_that_are_nowhere_are_told_once() {
     let warnings = lines.iter().filter(|line| line.starts_with("warning: "));
     assert_eq!(warnings.count(), 2, "{lines:?}");
 }
+
+/// What of `step` a tool counts that is told to look at a part of a run, in calls, for each process.
+fn counted(control: &str, command: &[String]) -> Vec<u64> {
+    let tool = ["part", "--control", control];
+    let (program, arguments) = command.split_first().expect("a program");
+    let outcome = under(
+        &tool,
+        program.as_ref(),
+        arguments,
+        &format!("part-{control}"),
+    );
+    let text = outcome.stderr_text();
+    assert_eq!(outcome.ending, Ending::Exited(0), "{control}: {text}");
+    let numbers = text.lines().filter_map(|line| line.strip_prefix("part: "));
+    let numbers = numbers.map(|number| number.parse::<u64>().unwrap() / LENGTH);
+    numbers.collect()
+}
+
+/// A tool that knows nothing of regions looks at those that its user wants. The second phase is known.
+#[test]
+fn users_say_at_which_part_a_tool_looks() {
+    let Some((_, program)) = build("functions/regions") else {
+        return;
+    };
+    let program = program.display().to_string();
+    let phase = STEPS / 3 * THREADS;
+    for (control, expected) in [
+        ("start:enter_func:begin_all,stop:enter_func:end_all", phase),
+        ("start:enter_func:begin_all,stop:exit_func:end_all", phase),
+        ("start:enter_func:begin_all", 2 * phase),
+        ("start:enter_func:begin_all,stop:timeout:3600", 2 * phase),
+        ("start:timeout:3600", 0),
+        ("start:enter_func:main", 3 * phase),
+        ("start:icount:1000000000", 0),
+        // Each thread passes its first steps and none behind them.
+        ("start:enter_func:step:count1000000", 0),
+    ] {
+        assert_eq!(
+            counted(control, std::slice::from_ref(&program)),
+            [expected],
+            "{control}"
+        );
+    }
+    // In a program that another one has become it is the same.
+    let script = format!("exec {program}");
+    let command = ["sh", "-c", &script].map(str::to_owned);
+    let told = counted(
+        "start:enter_func:begin_all,stop:enter_func:end_all",
+        &command,
+    );
+    assert_eq!(told, [0, phase]);
+    let tool = ["part", "--control", "begin_all"];
+    let outcome = under(&tool, program.as_ref(), &[], "part-of-nothing");
+    assert_eq!(outcome.ending, Ending::Exited(125));
+    let text = outcome.stderr_text();
+    assert!(
+        text.contains("--control: `begin_all` does not say"),
+        "{text}"
+    );
+}

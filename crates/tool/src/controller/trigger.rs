@@ -27,6 +27,8 @@ pub(super) enum Event {
     Instruction,
     /// So much time has passed.
     Time(Duration),
+    /// Nothing.
+    Never,
 }
 
 /// A place that threads pass.
@@ -103,6 +105,11 @@ impl Trigger {
     #[must_use]
     pub fn time(duration: Duration) -> Trigger {
         Trigger::of(Event::Time(duration))
+    }
+
+    /// The end of the program: nothing that happens before.
+    pub(super) fn never() -> Trigger {
+        Trigger::of(Event::Never)
     }
 
     fn of(event: Event) -> Trigger {
