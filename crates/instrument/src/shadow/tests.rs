@@ -31,6 +31,9 @@ fn each(check: impl Fn(Shadow)) {
                 let room = (shadow.base as *mut libc::c_void).sub(GUARD);
                 libc::munmap(room, shadow.size() as usize + 2 * GUARD);
             }
+            super::ALL
+                .lock()
+                .retain(|other| other.base() != shadow.base());
         }
     }
 }

@@ -1,4 +1,4 @@
-// Fibonacci numbers by tasks, down to a number; below it without.
+// A Fibonacci number by tasks, down to a number; below it without. Arguments: this one, and which number.
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -22,10 +22,11 @@ static long fibonacci(int n)
 int main(int count, char **words)
 {
     long result = 0;
+    int number = count > 2 ? atoi(words[2]) : 25;
     least = count > 1 ? atoi(words[1]) : 2;
 #pragma omp parallel
 #pragma omp single
-    result = fibonacci(25);
+    result = fibonacci(number);
     printf("%ld\n", result);
     return 0;
 }
