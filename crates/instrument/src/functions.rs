@@ -183,6 +183,9 @@ const MOST_IN_PLACE: usize = 4;
 pub(crate) struct Functions {
     any: AtomicBool,
     follows_returns: AtomicBool,
+    /// Held by who adds a hook, until code of before the hook is gone: what is hooked already may
+    /// be relied on.
+    changing: Mutex<()>,
     places: RwLock<HashMap<u64, Hook>>,
     /// Functions that were chosen, and the addresses of what applies to them.
     chosen: Mutex<HashSet<(u64, usize)>>,
@@ -239,6 +242,12 @@ impl Functions {
 
     /// Hooks a function, beside what is hooked there already.
     pub(crate) fn hook(&self, address: u64, hooks: Hooks) {
+        let _alone = self.changing.lock();
+        self.hook_alone(address, hooks);
+    }
+
+    /// Hooks a function where nobody else adds a hook meanwhile.
+    fn hook_alone(&self, address: u64, hooks: Hooks) {
         let mut hooks = Hooks { address, ..hooks };
         {
             let mut places = self.write();
@@ -264,13 +273,18 @@ impl Functions {
     /// (Each file that refers to an indirect function has it chosen anew.)
     fn hook_chosen(&self, address: u64, hooks: &'static Hooks) {
         let choice = (address, std::ptr::from_ref(hooks).addr());
+        let _alone = self.changing.lock();
         let is_new = self.chosen.lock().insert(choice);
         if is_new {
-            self.hook(address, hooks.clone());
+            self.hook_alone(address, hooks.clone());
         }
     }
 
     /// Hooks a return address, to which a function returns.
+    ///
+    /// Other threads may call from the same place at the same time. None of them goes on before
+    /// the code at the address is gone in which the hook is missing: it would return through
+    /// that code, and what is to be done there would be left undone.
     fn hook_return(&self, address: u64, hooks: &'static Hooks) {
         let listed = |hook: &Hook| {
             hook.returns.is_some_and(|list| {
@@ -279,25 +293,23 @@ impl Functions {
                     || !self.end_in_place(hooks)
             })
         };
-        if self.read().get(&address).is_some_and(listed) {
-            return returns::note(address);
-        }
-        {
+        let _alone = self.changing.lock();
+        if !self.read().get(&address).is_some_and(listed) {
             let mut places = self.write();
             let hook = places.entry(address).or_default();
-            if !listed(hook) {
-                let mut list = hook.returns.unwrap_or_default().to_vec();
-                list.extend(self.end_in_place(hooks).then_some(hooks));
-                hook.returns = Some(Box::leak(list.into_boxed_slice()));
-            }
-            returns::note(address);
+            let mut list = hook.returns.unwrap_or_default().to_vec();
+            list.extend(self.end_in_place(hooks).then_some(hooks));
+            hook.returns = Some(Box::leak(list.into_boxed_slice()));
+            drop(places);
+            translate_anew(address..address + 1);
         }
-        translate_anew(address..address + 1);
+        returns::note(address);
     }
 
     /// An image's code is gone.
     pub(super) fn forget(&self, image: &Image) {
         if self.any.load(Ordering::Acquire) {
+            let _alone = self.changing.lock();
             let range = image.range();
             self.chosen
                 .lock()

@@ -530,6 +530,18 @@ fn wrappers_are_left_as_they_were_begun() {
     );
 }
 
+/// Two threads that come to a return address for the first time at once find the hook there.
+#[test]
+fn wrappers_are_left_where_threads_call_at_once() {
+    const BEGUN: u64 = 2 * 2000;
+    for tool in [&["wrappers"][..], &["wrappers", "gated"]] {
+        agrees(tool, "functions/first_calls", |line| {
+            let counts = line.strip_prefix("wrappers: ")?;
+            Some(counts == format!("{BEGUN} begun, {BEGUN} left"))
+        });
+    }
+}
+
 /// Signals, forks and new programs are told, and a signal that is swallowed does not come.
 #[test]
 fn events_are_told() {
