@@ -144,10 +144,10 @@ pub(crate) fn ask_processor() {
     KEEPS_OPCODES.store(opcode & 0x7ff != 0, Ordering::Relaxed);
 }
 
-/// The opcode of the instruction at an address as x87 keeps it.
+/// The opcode of the instruction at an address, of the program's or in the code cache, as x87 keeps it.
 fn opcode_at(address: u64, length: usize) -> Option<u16> {
     let mut bytes = [0; MAX_LENGTH];
     let bytes = bytes.get_mut(..length)?;
-    let instruction = guarded::read(address, bytes).then(|| decode(bytes, address).ok())??;
+    let instruction = guarded::read_any(address, bytes).then(|| decode(bytes, address).ok())??;
     Some(u16::from(instruction.opcode & 7) << 8 | u16::from(instruction.modrm))
 }

@@ -23,7 +23,7 @@ pub(super) fn is_step(info: &[u64; 16], context: &Context) -> bool {
     const INT1: u8 = 0xf1;
     let is_int1 = || {
         let mut before = [0];
-        guarded::read(context.pc().wrapping_sub(1), &mut before) && before[0] == INT1
+        guarded::read_any(context.pc().wrapping_sub(1), &mut before) && before[0] == INT1
     };
     match info[1] {
         TRAP_TRACE => true,
