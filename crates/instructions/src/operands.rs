@@ -380,7 +380,9 @@ fn refine(
     }
 }
 
-/// Bytes that `xsave` or one of its kin moves at most.
+/// Bytes that `xsave` or one of its kin moves at most, as far as that is certain: of an area that is
+/// restored the memory says in which format it is, so it counts as the shorter one. What lies behind
+/// that may be another's.
 fn extended_state(instruction: &Instruction, sizes: ExtendedStateSizes) -> u32 {
     match instruction.mnemonic() {
         Mnemonic::Xsavec | Mnemonic::Xsavec64 | Mnemonic::Xsaves | Mnemonic::Xsaves64 => {
@@ -389,8 +391,7 @@ fn extended_state(instruction: &Instruction, sizes: ExtendedStateSizes) -> u32 {
         Mnemonic::Xsave | Mnemonic::Xsave64 | Mnemonic::Xsaveopt | Mnemonic::Xsaveopt64 => {
             sizes.standard
         }
-        // Restoring takes either format.
-        _ => sizes.standard.max(sizes.compacted),
+        _ => sizes.of_either_format(),
     }
 }
 

@@ -69,6 +69,15 @@ impl ExtendedStateSizes {
 }
 
 impl ExtendedStateSizes {
+    /// Bytes that an area has in either format.
+    pub(super) fn of_either_format(self) -> u32 {
+        match self.compacted {
+            // There is no other format.
+            LEGACY_AND_HEADER => self.standard,
+            compacted => compacted.min(self.standard),
+        }
+    }
+
     /// Where a component lies in an area: offset and bytes. `compacted`: the components that the
     /// area has, as its header says, if that is in the compacted format.
     ///
