@@ -33,9 +33,13 @@ fn address_slot(number: u8) -> i32 {
     tool_offset::MEMORY_ADDRESSES + 8 * i32::from(number)
 }
 
-/// The operands that a mask says, with their numbers.
+/// The operands that a mask says, with their numbers. They are not found out for an empty mask.
 fn operands(item: &Item, mask: u8) -> impl Iterator<Item = (u8, &MemoryOperand)> {
-    let all = (0..MOST_MEMORY_VALUES as u8).zip(item.operands());
+    let all = match mask {
+        0 => &[],
+        _ => item.operands(),
+    };
+    let all = (0..MOST_MEMORY_VALUES as u8).zip(all);
     all.filter(move |(number, _)| mask & 1 << number != 0)
 }
 
