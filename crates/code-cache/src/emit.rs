@@ -4,12 +4,14 @@
 
 mod address;
 mod jumps;
+mod masks;
 mod slots;
 mod table_branch;
 #[cfg(test)]
 mod tests;
 
 pub use self::address::Address;
+pub use self::masks::Vector;
 pub use self::table_branch::{TARGET, TableBranch};
 use crate::address::CacheAddress;
 
@@ -297,6 +299,12 @@ impl Emitter {
     pub fn test(&mut self, register: Gpr, mask: u32) {
         self.bytes(&[0x40 | register >> 3, 0xf7, 0xc0 | register & 7]);
         self.imm32(mask as i32);
+    }
+
+    /// `cmp left, right` (32 bits); sets the flags.
+    pub fn compare_halves(&mut self, left: Gpr, right: Gpr) {
+        let rex = 0x40 | (right >> 3) << 2 | left >> 3;
+        self.bytes(&[rex, 0x39, 0xc0 | (right & 7) << 3 | left & 7]);
     }
 
     /// `shl` or, to the right, `shr register, count` (64 bits); sets the flags.

@@ -5,7 +5,7 @@ mod vector_elements;
 use unspool_code_cache::gates::MOST_ARGUMENTS;
 use unspool_instructions::operands::MemoryOperand;
 
-pub(crate) use self::vector_elements::VectorElements;
+pub(crate) use self::vector_elements::{Accessed, VectorElements};
 use super::kept::Kept;
 use super::{BufferId, Counter, SamplerId, ShadowCheck, ThreadWord};
 

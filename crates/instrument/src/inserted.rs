@@ -483,7 +483,7 @@ impl Translation<'_, '_> {
                 Action::AppendEach(each) => {
                     if let Some(elements) = VectorElements::of(each) {
                         match self.completed {
-                            false => element_appends::keep(self, &elements),
+                            false => element_appends::keep(self, item, &elements),
                             true => {
                                 element_appends::emit(self, (item, flags_live), each, &elements);
                             }

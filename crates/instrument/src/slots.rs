@@ -101,10 +101,12 @@ pub(crate) struct ToolSlots {
     pub(crate) wide_arguments: [[Cell<u64>; 8]; MOST_ARGUMENTS],
     /// Mask registers, likewise.
     pub(crate) masks: [Cell<u64>; 8],
-    /// The vector that chooses the elements which the instruction accesses, as it was before.
-    pub(crate) element_mask: [Cell<u64>; 4],
+    /// Which elements of vectors the instruction accesses: a bit for each, as they were before it.
+    pub(crate) element_mask: Cell<u64>,
     /// Their indexes, likewise.
-    pub(crate) element_indexes: [Cell<u64>; 4],
+    pub(crate) element_indexes: [Cell<u64>; 8],
+    /// What their addresses are counted from.
+    pub(crate) element_base: Cell<u64>,
 }
 
 /// Registers at a hook of one of the program's functions: where it is entered, and where it
@@ -168,6 +170,7 @@ pub(crate) mod offset {
     pub(crate) const MASKS: i32 = slot(offset_of!(ToolSlots, masks));
     pub(crate) const ELEMENT_MASK: i32 = slot(offset_of!(ToolSlots, element_mask));
     pub(crate) const ELEMENT_INDEXES: i32 = slot(offset_of!(ToolSlots, element_indexes));
+    pub(crate) const ELEMENT_BASE: i32 = slot(offset_of!(ToolSlots, element_base));
     pub(crate) const MEMORY_VALUES: i32 = slot(offset_of!(ToolSlots, memory_values));
     pub(crate) const MEMORY_ADDRESSES: i32 = slot(offset_of!(ToolSlots, memory_addresses));
     pub(crate) const COUNTDOWNS: i32 = slot(offset_of!(ToolSlots, countdowns));

@@ -90,11 +90,11 @@ impl<T: Tool> Instruction<'_, T> {
     /// };
     /// ```
     ///
-    /// Plain operands cost what [`Point::append`](crate::Point::append) does, and elements of gathers
-    /// and of moves under a mask in a vector register hardly more. Where an operand is of another shape
-    /// (AVX-512's masks and scatters, repeated strings, tiles), and where an entry has the time in it,
-    /// functions are called before and after the instruction, which takes some hundred nanoseconds, and
-    /// about one for each entry.
+    /// Plain operands cost what [`Point::append`](crate::Point::append) does, and elements of gathers,
+    /// of scatters, and of what else is accessed under a mask hardly more. Where an operand is of another
+    /// shape (repeated strings, tiles), and where an entry has the time in it, functions are called
+    /// before and after the instruction, which takes some hundred nanoseconds, and about one for each
+    /// entry.
     ///
     /// An instruction that faults leaves no entry, but a repeated string instruction one for each element
     /// that it has accessed until then. (Elements that a gather had read when it faulted, and

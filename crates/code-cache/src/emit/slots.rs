@@ -1,6 +1,6 @@
 //! Instructions that use the thread's slots, by their displacement from FS.
 
-use super::{Emitter, Gpr};
+use super::{Address, Emitter, Gpr};
 use crate::address::CacheAddress;
 use crate::exit::Reason;
 use crate::slots::offset;
@@ -93,6 +93,24 @@ impl Emitter {
                 self.imm32(amount);
             }
         }
+    }
+
+    /// `add register, fs:[slot]` (64 bits); sets the flags.
+    pub fn add_slot(&mut self, register: Gpr, slot: i32) {
+        self.slot_operand(0x03, register, slot);
+    }
+
+    /// Loads one of the elements from a slot on, whose number is in a register: `size` bytes (4 or 8),
+    /// sign-extended.
+    pub fn load_slot_element(&mut self, to: Gpr, number: Gpr, slot: i32, size: u8) {
+        let opcode = if size == 4 { 0x63 } else { 0x8b }; // movsxd, mov
+        let elements = Address {
+            base: None,
+            index: Some((number, size)),
+            displacement: self.slots + slot,
+        };
+        self.bytes(&[0x64]);
+        self.on_address(0x48, &[opcode], to, elements);
     }
 
     /// `cmp dword fs:[slot], 0`; sets the flags.

@@ -1,6 +1,32 @@
 //! What is emitted is changed where it is, wherever that is.
 
-use super::Emitter;
+use iced_x86::{Decoder, DecoderOptions, Instruction, Register};
+
+use super::{Emitter, Vector};
+
+/// What another decoder reads.
+fn decoded(from: impl FnOnce(&mut Emitter)) -> Vec<String> {
+    let mut bytes = [0; 64];
+    let mut length = 0;
+    emit(&mut bytes, |code| {
+        let start = code.here();
+        from(code);
+        length = code.here().bytes_since(start) as usize;
+    });
+    let instructions = Decoder::with_ip(64, &bytes[..length], 0, DecoderOptions::NONE);
+    instructions
+        .into_iter()
+        .map(|it: Instruction| it.to_string())
+        .collect()
+}
+
+fn name(register: u8) -> String {
+    format!("%{:?}", Register::RAX + u32::from(register)).to_lowercase()
+}
+
+fn half(register: u8) -> String {
+    format!("%{:?}", Register::EAX + u32::from(register)).to_lowercase()
+}
 
 fn emit(bytes: &mut [u8], emit: impl FnOnce(&mut Emitter)) {
     let range = bytes.as_mut_ptr_range();
@@ -38,4 +64,70 @@ fn what_others_have_emitted_is_not_changed() {
         code.nops(4);
         code.patch32(code.here().minus(5), 1);
     });
+}
+
+#[test]
+fn masks_are_handled_as_another_decoder_reads_it() {
+    for to in (0..16).filter(|to| *to != 4) {
+        for from in (0..16).filter(|from| *from != 4) {
+            let (a, b, wide) = (name(to), name(from), half(to));
+            let code = |size| decoded(|code| code.load_slot_element(to, from, 0x40, size));
+            assert_eq!(code(8), [format!("mov %fs:0x40(,{b},8),{a}")]);
+            assert_eq!(code(4), [format!("movslq %fs:0x40(,{b},4),{a}")]);
+            let compared = decoded(|code| code.compare_halves(to, from));
+            assert_eq!(compared, [format!("cmp {},{wide}", half(from))]);
+            assert_eq!(
+                decoded(|code| code.lowest_bit(to, from)),
+                [format!("tzcnt {b},{a}")]
+            );
+            let cleared = [format!("lea -1({a}),{b}"), format!("and {b},{a}")];
+            assert_eq!(decoded(|code| code.clear_lowest_bit(to, from)), cleared);
+
+            if to != from {
+                let packed = decoded(|code| code.pack_bits(to, from));
+                let as_many = format!("popcnt {a},{b}");
+                let all = format!("movabs $0xFFFFFFFFFFFFFFFF,{a}");
+                assert_eq!(packed, [as_many, all, format!("bzhi {b},{a},{a}")]);
+            }
+
+            let signs = |has_vex, bytes, element| {
+                let vector = Vector {
+                    number: if bytes == 8 { from & 7 } else { from },
+                    bytes,
+                };
+                decoded(|code| code.load_signs_with(has_vex, to, vector, element))
+            };
+            let is = |name: &str| [format!("{name} %xmm{from},{wide}")];
+            assert_eq!(signs(false, 16, 1), is("pmovmskb"));
+            assert_eq!(signs(false, 16, 4), is("movmskps"));
+            assert_eq!(signs(false, 16, 8), is("movmskpd"));
+            assert_eq!(signs(true, 16, 1), is("vpmovmskb"));
+            assert_eq!(signs(true, 16, 4), is("vmovmskps"));
+            assert_eq!(signs(true, 16, 8), is("vmovmskpd"));
+            let is = |name: &str| [format!("{name} %ymm{from},{wide}")];
+            for has_vex in [false, true] {
+                assert_eq!(signs(has_vex, 32, 1), is("vpmovmskb"));
+                assert_eq!(signs(has_vex, 32, 4), is("vmovmskps"));
+                assert_eq!(signs(has_vex, 32, 8), is("vmovmskpd"));
+                assert_eq!(
+                    signs(has_vex, 8, 1),
+                    [format!("pmovmskb %mm{},{wide}", from & 7)]
+                );
+            }
+        }
+        let (a, wide) = (name(to), half(to));
+        assert_eq!(
+            decoded(|code| code.add_slot(to, 0x40)),
+            [format!("add %fs:0x40,{a}")]
+        );
+        assert_eq!(
+            decoded(|code| code.test_mask(to)),
+            [format!("test {a},{a}")]
+        );
+        let kept = |count| decoded(|code| code.keep_lowest_bits(to, count));
+        assert!(kept(64).is_empty());
+        assert_eq!(kept(32), [format!("mov {wide},{wide}")]);
+        assert_eq!(kept(16), [format!("and $0xFFFF,{wide}")]);
+        assert_eq!(kept(2), [format!("and $3,{wide}")]);
+    }
 }

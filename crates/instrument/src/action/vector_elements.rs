@@ -1,15 +1,13 @@
-//! Operands whose accesses inserted code finds out itself: gathers, and moves of those elements that a
-//! mask in a vector register chooses.
+//! Operands whose accesses inserted code finds out itself: gathers and scatters, and adjacent elements
+//! that a mask chooses.
 
 use iced_x86::Register;
 use unspool_instructions::operands::{ElementMask, MemoryOperand, Shape};
 
 use super::{Argument, EachAccess};
 
-/// The most elements: a vector has no more that may be accessed one by one.
-const MOST_ELEMENTS: u8 = 8;
-/// The most registers that entries may be made of, so that one is free to find addresses with.
-const MOST_REGISTERS: u32 = 4;
+/// The most registers that entries may be made of, so that enough are free to find addresses with.
+const MOST_REGISTERS: u32 = 3;
 
 /// An instruction's only operand in memory, of which each element is accessed that a mask chooses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,14 +16,26 @@ pub(crate) struct VectorElements {
     plain: MemoryOperand,
     /// How many elements.
     pub(crate) count: u8,
-    /// The mask: the register, and the bytes of one of its elements, whose highest bit decides. There
-    /// is none if all elements are accessed.
-    pub(crate) mask: Option<(Register, u8)>,
+    /// A bit for each of them.
+    pub(crate) mask: ElementMask,
+    /// Which of them are accessed, given the mask.
+    pub(crate) accessed: Accessed,
     /// The indexes, if it has any. Else the elements are adjacent.
     pub(crate) indexes: Option<Indexes>,
 }
 
-/// The indexes of a gather's elements.
+/// Which elements are accessed, given a mask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Accessed {
+    /// Those whose bits are set.
+    Chosen,
+    /// The first, if any bit is set.
+    FirstIfAny,
+    /// As many from the first on as bits are set.
+    AsMany,
+}
+
+/// The indexes of the elements of a gather or scatter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Indexes {
     /// The vector register that holds them.
@@ -42,7 +52,7 @@ impl VectorElements {
         let [(operand, fields)] = each.operands.as_slice() else {
             return None;
         };
-        let (count, mask, indexes) = match operand.shape {
+        let (count, mask, accessed, indexes) = match operand.shape {
             Shape::Indexed {
                 index,
                 index_size,
@@ -54,18 +64,20 @@ impl VectorElements {
                     size: index_size,
                     scale: operand.scale,
                 };
-                (count, mask, Some(indexes))
+                (count, mask, Accessed::Chosen, Some(indexes))
             }
-            Shape::Masked { count, mask } => (count, mask, None),
+            Shape::Masked { count, mask } => (count, mask, Accessed::Chosen, None),
+            Shape::AnyOf { count, mask } => (count, mask, Accessed::FirstIfAny, None),
+            Shape::Compressed { count, mask } => {
+                (count, ElementMask::Bits(mask), Accessed::AsMany, None)
+            }
             _ => return None,
         };
-        let mask = match mask {
-            ElementMask::All => None,
-            ElementMask::Vector { register, size } if !register.is_mm() => Some((register, size)),
-            ElementMask::Vector { .. } | ElementMask::Bits(_) => return None,
-        };
-        let is_far = operand.segment.is_some() || operand.address_size_32;
-        if is_far || count > MOST_ELEMENTS {
+        let is_mm = matches!(mask, ElementMask::Vector { register, .. } if register.is_mm());
+        // What no instruction multiplies by. The first element is at the address whatever its size.
+        let is_odd = accessed != Accessed::FirstIfAny && !matches!(operand.size, 1 | 2 | 4 | 8);
+        // Addresses of 32 bits are cut where an element's distance has been added.
+        if is_mm || is_odd || operand.address_size_32 {
             return None;
         }
         let mut registers = 0_u16;
@@ -90,12 +102,10 @@ impl VectorElements {
             plain,
             count,
             mask,
+            accessed,
             indexes,
         };
-        // Where that is no displacement of four bytes, no instruction can name it.
-        let last = elements.adjacent(count).displacement;
-        let is_near = plain.base == Register::None || i32::try_from(last).is_ok();
-        (is_near && registers.count_ones() <= MOST_REGISTERS).then_some(elements)
+        (registers.count_ones() <= MOST_REGISTERS).then_some(elements)
     }
 
     /// The operand without what its shape adds.
@@ -103,21 +113,12 @@ impl VectorElements {
         self.plain
     }
 
-    /// An element of those that are adjacent.
-    pub(crate) fn adjacent(&self, number: u8) -> MemoryOperand {
-        let distance = i64::from(self.plain.size) * i64::from(number);
-        MemoryOperand {
-            displacement: self.plain.displacement.wrapping_add(distance),
-            ..self.plain
-        }
-    }
-
-    /// The element whose index is in a general register.
-    pub(crate) fn indexed(&self, indexes: Indexes, register: Register) -> MemoryOperand {
-        MemoryOperand {
-            index: register,
-            scale: indexes.scale,
-            ..self.plain
+    /// By what the number or the index of an element is multiplied in its address.
+    pub(crate) fn scale(&self) -> u8 {
+        match (self.accessed, self.indexes) {
+            (Accessed::FirstIfAny, _) => 1,
+            (_, Some(indexes)) => indexes.scale,
+            (_, None) => self.plain.size as u8,
         }
     }
 }

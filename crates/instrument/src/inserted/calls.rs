@@ -140,10 +140,9 @@ pub(super) fn size(parts: &Parts, action: &Action) -> usize {
         }
         Action::AppendEach(each) => match VectorElements::of(each) {
             None => 2 * (CALL + AtCall::size()),
-            Some(elements) => {
+            Some(_) => {
                 let fields: usize = each.operands.iter().map(|(_, fields)| fields.len()).sum();
-                let entry = TEST + fields * FIELD;
-                2 * WIDE + 2 * BORROWED + usize::from(elements.count) * entry
+                2 * WIDE + 3 * BORROWED + 2 * TEST + fields * FIELD
             }
         },
     };

@@ -2,7 +2,7 @@
 //! them out takes more than a move: values of operands, flags, what is on top of the stack, mask
 //! registers and MXCSR.
 
-use unspool_code_cache::emit::{Address, gpr};
+use unspool_code_cache::emit::{Address, Emitter, gpr};
 use unspool_code_cache::slots::offset;
 use unspool_engine::translate::superblock::Item;
 use unspool_engine::translate::walk::Walk;
@@ -46,7 +46,10 @@ pub(super) fn prepare(translation: &mut Translation, item: &Item, action: &Actio
                 let code = &mut translation.walk.builder.code;
                 code.on_slot(&[0x0f, 0xae], 3, tool_offset::VECTOR_CONTROL); // stmxcsr fs:[slot]
             }
-            Argument::Mask(number) => store_mask(translation.walk, number),
+            Argument::Mask(number) => {
+                let slot = tool_offset::MASKS + 8 * i32::from(number);
+                store_mask(&mut translation.walk.builder.code, number, slot);
+            }
             _ => continue,
         }
         done.push(*word);
@@ -84,9 +87,8 @@ fn load_stack_top(translation: &mut Translation, item: &Item) {
     translation.own.looks.push(start..end);
 }
 
-fn store_mask(walk: &mut Walk, number: u8) {
-    let code = &mut walk.builder.code;
-    let slot = tool_offset::MASKS + 8 * i32::from(number);
+/// Puts a mask register into a slot.
+pub(super) fn store_mask(code: &mut Emitter, number: u8, slot: i32) {
     if process().is_none_or(|it| it.vectors.mask & 1 << OPMASK == 0) {
         code.store_slot_constant(slot, 0);
         return;

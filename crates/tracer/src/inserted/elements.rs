@@ -3,7 +3,7 @@
 //! slots for a check of owners.
 
 use iced_x86::{Code, Encoder, Instruction as Decoded, MemoryOperand as EncodedMemory, Register};
-use unspool_code_cache::emit::{Address, Gpr};
+use unspool_code_cache::emit::{Address, Gpr, Vector};
 use unspool_events::superblock::{Extent, Mask, Slot};
 use unspool_instructions::operands::{ElementMask, MemoryOperand};
 
@@ -112,20 +112,12 @@ pub(crate) fn keep_elements(translation: &mut Translation, index: Register, mask
 
 /// The top bits of a vector register's elements, into the scratch register.
 fn take_signs(translation: &mut Translation, register: Register, size: u8) {
-    let vex = std::arch::is_x86_feature_detected!("avx");
-    let code = match (size, register.size()) {
-        (1, 8) => Code::Pmovmskb_r32_mm,
-        (1, 16) if vex => Code::VEX_Vpmovmskb_r32_xmm,
-        (1, 16) => Code::Pmovmskb_r32_xmm,
-        (1, _) => Code::VEX_Vpmovmskb_r32_ymm,
-        (4, 16) => Code::VEX_Vmovmskps_r32_xmm,
-        (4, _) => Code::VEX_Vmovmskps_r32_ymm,
-        (_, 16) => Code::VEX_Vmovmskpd_r32_xmm,
-        _ => Code::VEX_Vmovmskpd_r32_ymm,
+    let scratch = translation.binding.scratch();
+    let vector = Vector {
+        number: register.number() as u8,
+        bytes: register.size() as u8,
     };
-    let scratch = NAMES[usize::from(translation.binding.scratch())].full_register32();
-    let take = Decoded::with2(code, scratch, register).expect("the code takes two registers");
-    emit(translation, &take);
+    translation.builder.code.load_signs(scratch, vector, size);
 }
 
 fn store_vector(translation: &mut Translation, register: Register, memory: EncodedMemory) {
