@@ -97,15 +97,44 @@ pub(crate) fn check(translation: &mut Translation, item: &Item, checks: &[Check]
 fn compare(translation: &mut Translation, item: &Item, check: Check) {
     let start = translation.builder.code.here();
     let owner = translation.owner();
-    if let Some(word) = known_word(translation, &check) {
-        translation.builder.code.compare_at(word.at(0), owner, 4);
-    } else {
-        let word = owner_word(translation, &check, check.first);
-        // This one and the next.
-        translation.builder.code.compare_at(word.at(0), owner, 8);
-    }
-    let jumps = Jumps::from_slice(&[jump_not_equal(translation)]);
-    push_slow_check(translation, item, check, start, jumps, Vec::new());
+    let jump = match known_word(translation, &check) {
+        Some(word) if !check.write => compare_or_shared(translation, word),
+        Some(word) => {
+            translation.builder.code.compare_at(word.at(0), owner, 4);
+            jump_not_equal(translation)
+        }
+        None => {
+            let word = owner_word(translation, &check, check.first);
+            // This one and the next.
+            translation.builder.code.compare_at(word.at(0), owner, 8);
+            jump_not_equal(translation)
+        }
+    };
+    push_slow_check(
+        translation,
+        item,
+        check,
+        start,
+        Jumps::from_slice(&[jump]),
+        Vec::new(),
+    );
+}
+
+/// Emits the test whether a line is this thread's, or shared by those who read it, as constants
+/// at known addresses are. Returns the field of the jump where it is neither.
+fn compare_or_shared(translation: &mut Translation, word: ShadowWord) -> CacheAddress {
+    const EQUAL: u8 = 0x74;
+    const BELOW: u8 = 2;
+    let (scratch, owner) = (translation.binding.scratch(), translation.owner());
+    let code = &mut translation.builder.code;
+    code.load_at(scratch, word.at(0), 4);
+    code.compare_halves(scratch, owner);
+    code.bytes(&[EQUAL, 0]);
+    let passed = code.here().before();
+    code.compare_with_slot(scratch, trace_offset::SHARED_SEEN, 4);
+    let failed = code.jump_forward_if(BELOW);
+    code.land_short(passed);
+    failed
 }
 
 /// Notes what is to be emitted at the end of the fragment for a check that ends here.

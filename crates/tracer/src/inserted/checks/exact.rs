@@ -24,10 +24,7 @@ pub(super) fn look_closely(translation: &mut Translation, check: &Check, passed:
             false => layout(translation).word_of(scratch, None),
         };
         translation.builder.code.load_at(scratch, word.at(0), 4);
-        // cmp scratch, owner (32 bits)
-        let rex = 0x40 | (owner >> 3) << 2 | scratch >> 3;
-        let modrm = 0xc0 | (owner & 7) << 3 | scratch & 7;
-        translation.builder.code.bytes(&[rex, 0x39, modrm]);
+        translation.builder.code.compare_halves(scratch, owner);
         let mut next = None;
         if check.write {
             if is_last {
