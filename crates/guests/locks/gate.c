@@ -1,6 +1,7 @@
 // Two threads take two mutexes each in its own order, with a third around both, or without it.
 // found: possible-deadlock
 #include <pthread.h>
+#include <unistd.h>
 static pthread_mutex_t left = PTHREAD_MUTEX_INITIALIZER, right = PTHREAD_MUTEX_INITIALIZER,
                        gate = PTHREAD_MUTEX_INITIALIZER;
 static void both(pthread_mutex_t *first, pthread_mutex_t *second) {
@@ -20,6 +21,10 @@ static void *one(void *unused) {
     return unused;
 }
 static void *other(void *unused) {
+#ifdef WRONG
+    // Behind the first thread in time, and by nothing else: it must not come to the deadlock.
+    usleep(200000);
+#endif
     both(&right, &left);
     return unused;
 }

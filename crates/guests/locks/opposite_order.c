@@ -1,6 +1,7 @@
 // Two threads take two mutexes: in one order, or each in its own.
 // found: possible-deadlock
 #include <pthread.h>
+#include <unistd.h>
 static pthread_mutex_t left = PTHREAD_MUTEX_INITIALIZER, right = PTHREAD_MUTEX_INITIALIZER;
 static void both(pthread_mutex_t *first, pthread_mutex_t *second) {
     pthread_mutex_lock(first);
@@ -14,6 +15,8 @@ static void *one(void *unused) {
 }
 static void *other(void *unused) {
 #ifdef WRONG
+    // Behind the first thread in time, and by nothing else: it must not come to the deadlock.
+    usleep(200000);
     both(&right, &left);
 #else
     both(&left, &right);

@@ -19,7 +19,7 @@ static void *one(void *unused) {
 }
 static void *other(void *unused) {
     // Behind the first thread in time, and by nothing else.
-    usleep(50000);
+    usleep(200000);
     both(&right, &left);
     return unused;
 }

@@ -2,8 +2,13 @@
 // found: possible-deadlock
 #include <mutex>
 #include <thread>
+#include <unistd.h>
 static std::mutex forks[3];
 static void eat(int place) {
+#ifdef WRONG
+    // One behind the other in time, and by nothing else: they must not come to the deadlock.
+    usleep(place * 200000);
+#endif
     std::mutex &left = forks[place], &right = forks[(place + 1) % 3];
 #ifdef WRONG
     std::lock_guard<std::mutex> first(left);
