@@ -1,17 +1,20 @@
-//! Recordings in the formats of other programs, sample by sample, with all names.
+//! Recordings in the formats of other programs, with all names: sample by sample, but for the flame graph.
 //!
 //! | function | format | read by |
 //! |---|---|---|
+//! | [`flame_graph()`] | SVG | browsers |
 //! | [`pprof()`] | `profile.proto`, compressed | `go tool pprof`, Grafana, Google Cloud |
 //! | [`firefox()`] | processed profile, JSON | profiler.firefox.com |
 //! | [`speedscope()`] | `file-format-schema.json` | speedscope.app |
 
 mod firefox;
+mod flame_graph;
 mod pprof;
 mod speedscope;
 #[cfg(test)]
 mod tests;
 
 pub use firefox::firefox;
+pub use flame_graph::flame_graph;
 pub use pprof::pprof;
 pub use speedscope::speedscope;

@@ -28,6 +28,12 @@ impl Profile {
                 "image": function.image,
                 "self": seconds(function.self_ns),
                 "total": seconds(function.total_ns),
+                "self_of_threads": {
+                    "mean": function.spread.mean_ns / 1e9,
+                    "min": seconds(function.spread.least_ns),
+                    "max": seconds(function.spread.most_ns),
+                    "standard_deviation": function.spread.deviation_ns / 1e9,
+                },
             })
         });
         let contexts = self.tree.nodes().iter().map(|node| {

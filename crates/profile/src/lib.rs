@@ -2,7 +2,7 @@
 //!
 //! You supply a [`Recording`](unspool_profile_record::Recording); [`NamedPaths::new`] finds the names
 //! of its functions, inlined ones and lines of the source among them, and [`Profile::new`] adds up. `text`, `json`
-//! and `folded` show it; [`export`] writes what other programs read, sample by sample.
+//! and `folded` show it; [`Scaling`] compares it with a smaller run's; [`export`] writes what other programs read, sample by sample.
 //! `docs/profile.md` says what each figure means.
 //!
 //! A call path counts once for each function on it, however often that is on it. A function that
@@ -22,10 +22,12 @@ mod profile;
 mod quality;
 #[cfg(test)]
 mod recordings;
+mod scaling;
 mod text;
 
 pub use call_tree::{CallTree, FunctionId, TreeNode};
 pub use named_paths::NamedPaths;
-pub use profile::{Function, LineTime, Profile, ThreadTime};
+pub use profile::{Function, LineTime, Profile, Spread, ThreadTime};
 pub use quality::Quality;
+pub use scaling::{BothTimes, Context, Expectation, RunSize, Scaling};
 pub use text::View;

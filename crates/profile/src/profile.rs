@@ -10,7 +10,7 @@ use crate::named_paths::NamedPaths;
 use crate::quality::Quality;
 
 /// A function and its time.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Function {
     /// Its name, or where it is.
     pub name: String,
@@ -20,6 +20,39 @@ pub struct Function {
     pub self_ns: u64,
     /// The time in it and in what it called.
     pub total_ns: u64,
+    /// How the time in it is spread over all threads that were sampled.
+    pub spread: Spread,
+}
+
+/// How time is spread over threads, of which some may have none.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Spread {
+    /// The time of the average thread.
+    pub mean_ns: f64,
+    /// Of the one with the least.
+    pub least_ns: u64,
+    /// Of the one with the most.
+    pub most_ns: u64,
+    /// The standard deviation, of the threads as all that there are.
+    pub deviation_ns: f64,
+}
+
+impl Spread {
+    /// That of the times of those threads that have any, of so many threads.
+    fn of(times: &[u64], threads: usize) -> Spread {
+        let count = threads.max(times.len()).max(1);
+        let idle = count - times.len();
+        let mean_ns = times.iter().map(|&ns| ns as f64).sum::<f64>() / count as f64;
+        let square = |ns: f64| (ns - mean_ns) * (ns - mean_ns);
+        let squares: f64 = times.iter().map(|&ns| square(ns as f64)).sum();
+        let least = times.iter().copied().min().unwrap_or(0);
+        Spread {
+            mean_ns,
+            least_ns: if idle == 0 { least } else { 0 },
+            most_ns: times.iter().copied().max().unwrap_or(0),
+            deviation_ns: ((squares + idle as f64 * square(0.0)) / count as f64).sqrt(),
+        }
+    }
 }
 
 /// A line of the source and the time that was spent there.
@@ -101,6 +134,7 @@ impl Profile {
         };
         let mut lines: FxHashMap<(FunctionId, String), u64> = FxHashMap::default();
         let mut threads: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
+        let mut by_thread: BTreeMap<(FunctionId, u32, u32), u64> = BTreeMap::new();
         let (mut total_ns, mut longest_ns) = (0_u64, 0);
         for sample in &recording.samples {
             let weight_ns = sample.weight_ns;
@@ -113,8 +147,11 @@ impl Profile {
                 None => building.unknown(),
             };
             building.tree.spend(place, weight_ns);
+            let function = building.tree.nodes()[place].function;
+            let key = (function, sample.pid, sample.tid);
+            let spent = by_thread.entry(key).or_default();
+            *spent = spent.saturating_add(weight_ns);
             if let Some(line) = sample.node.and_then(|node| building.line(node)) {
-                let function = building.tree.nodes()[place].function;
                 let spent = lines.entry((function, line)).or_default();
                 *spent = spent.saturating_add(weight_ns);
             }
@@ -132,6 +169,13 @@ impl Profile {
         for node in tree.nodes() {
             let self_ns = &mut functions[node.function.0].self_ns;
             *self_ns = self_ns.saturating_add(node.self_ns);
+        }
+        let mut times = vec![Vec::new(); functions.len()];
+        for ((function, ..), ns) in by_thread {
+            times[function.0].push(ns);
+        }
+        for (function, times) in functions.iter_mut().zip(times) {
+            function.spread = Spread::of(&times, threads.len());
         }
         Profile {
             command: paths.command(),
@@ -224,6 +268,7 @@ impl Building<'_> {
             image: key.1.clone(),
             self_ns: 0,
             total_ns: 0,
+            spread: Spread::default(),
         });
         self.ids.insert(key, next);
         next
@@ -276,5 +321,40 @@ impl Building<'_> {
     fn line(&mut self, node: u32) -> Option<String> {
         let frame = self.recording.nodes[&node].frame;
         self.name(frame).1.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recordings::of_threads;
+
+    /// A thread that never came to a function counts as one without any time.
+    #[test]
+    fn times_are_spread_over_all_threads() {
+        let recording = of_threads(&[&[(&["f"], 100)], &[(&["f"], 300)], &[(&["g"], 200)]]);
+        let profile = Profile::new(&NamedPaths::new(&recording));
+        let of = |name: &str| {
+            let function = profile.functions.iter().find(|it| it.name == name);
+            let spread = function.expect("a function").spread;
+            (
+                spread.mean_ns,
+                spread.least_ns,
+                spread.most_ns,
+                spread.deviation_ns.round(),
+            )
+        };
+        assert_eq!(of("f+0x10"), (400.0 / 3.0, 0, 300, 125.0));
+        assert_eq!(of("g+0x10"), (200.0 / 3.0, 0, 200, 94.0));
+        assert_eq!(
+            Spread::of(&[5, 5], 2),
+            Spread {
+                mean_ns: 5.0,
+                least_ns: 5,
+                most_ns: 5,
+                deviation_ns: 0.0
+            }
+        );
+        assert_eq!(Spread::of(&[], 0), Spread::default());
     }
 }

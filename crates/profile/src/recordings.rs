@@ -10,13 +10,28 @@ const PID: u32 = 7;
 /// A recording of one thread, which spent so many nanoseconds on each of these paths, outermost
 /// function first. No file has these functions: `f` is shown as `f+0x10`.
 pub(crate) fn of_paths(paths: &[(&[&str], u64)]) -> Recording {
-    let name = "worker".to_owned();
-    let (pid, tid) = (PID, PID);
-    let mut records = vec![Record::Thread(Thread { pid, tid, name })];
+    of_threads(&[paths])
+}
+
+/// The same of several threads.
+pub(crate) fn of_threads(threads: &[&[(&[&str], u64)]]) -> Recording {
+    let mut records = Vec::new();
+    for tid in (PID..).take(threads.len()) {
+        let name = "worker".to_owned();
+        records.push(Record::Thread(Thread {
+            pid: PID,
+            tid,
+            name,
+        }));
+    }
     let mut images: Vec<&str> = Vec::new();
     let mut nodes: Vec<(Option<u32>, u32)> = Vec::new();
     let mut time_ns = 1_000_000_000;
-    for (path, weight_ns) in paths {
+    let samples = (PID..).zip(threads).flat_map(|(tid, paths)| {
+        let samples = paths.iter();
+        samples.map(move |(path, weight_ns)| (tid, path, weight_ns))
+    });
+    for (tid, path, weight_ns) in samples {
         let mut parent = None;
         for name in *path {
             let image = place(&mut images, name, |number| {
@@ -45,7 +60,7 @@ pub(crate) fn of_paths(paths: &[(&[&str], u64)]) -> Recording {
         }
         time_ns += weight_ns;
         records.push(Record::Sample(Sample {
-            pid,
+            pid: PID,
             tid,
             time_ns,
             weight_ns: *weight_ns,

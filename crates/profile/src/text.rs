@@ -6,14 +6,14 @@ use std::fmt::Write;
 use unspool_profile_record::Source;
 
 use crate::call_tree::CallTree;
-use crate::profile::Profile;
+use crate::profile::{Function, Profile};
 
 /// Functions, lines and threads of a list that are shown.
-const SHOWN: usize = 20;
+pub(crate) const SHOWN: usize = 20;
 /// What takes less than this share of the time is not shown in trees: one in so many.
 const SMALLEST_SHARE: u64 = 100;
 /// How deep trees are shown.
-const DEEPEST: usize = 60;
+pub(crate) const DEEPEST: usize = 60;
 
 /// What is shown of a profile, besides how it was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +55,7 @@ impl Profile {
             }
         }
         if views.contains(&View::Flat) {
+            self.write_spread(out)?;
             self.write_threads(out)?;
         }
         Ok(())
@@ -205,6 +206,40 @@ impl Profile {
             let time = seconds(line.self_ns);
             let function = &self.functions[line.function.0].name;
             writeln!(out, "{own}  {time:>9}  {} in {function}", line.line)?;
+        }
+        Ok(())
+    }
+
+    /// The functions in which threads spend different times: those first for which threads that do
+    /// less would wait longest if all of them met behind it.
+    fn write_spread(&self, out: &mut String) -> std::fmt::Result {
+        let threads = self.threads.len();
+        if threads < 2 {
+            return Ok(());
+        }
+        let waiting = |function: &Function| {
+            (function.spread.most_ns as f64 - function.spread.mean_ns) * threads as f64
+        };
+        let mut functions: Vec<&Function> = self.functions.iter().collect();
+        functions.sort_by(|one, other| waiting(other).total_cmp(&waiting(one)));
+        writeln!(
+            out,
+            "\n    mean    least     most  deviation  self time of the {threads} threads in"
+        )?;
+        for function in functions.into_iter().take(SHOWN) {
+            let least = self.total_ns as f64 / SMALLEST_SHARE as f64;
+            if waiting(function) < least {
+                break;
+            }
+            let spread = &function.spread;
+            let [mean, deviation] =
+                [spread.mean_ns, spread.deviation_ns].map(|ns| seconds(ns as u64));
+            let [least, most] = [spread.least_ns, spread.most_ns].map(seconds);
+            writeln!(
+                out,
+                "{mean:>8} {least:>8} {most:>8}   {deviation:>8}  {}",
+                function.name
+            )?;
         }
         Ok(())
     }

@@ -79,9 +79,29 @@ pub(crate) struct ProfileArguments {
     #[arg(long)]
     pub(crate) folded: bool,
 
+    /// Compare with a smaller run, of which this file is the recording: what is lost by call path, as
+    /// --scaling expects it; may be given several times
+    #[arg(long, value_name = "FILE", conflicts_with = "folded")]
+    pub(crate) baseline: Vec<PathBuf>,
+
+    /// What --baseline expects of the larger run
+    #[arg(
+        long,
+        value_enum,
+        value_name = "KIND",
+        default_value = "strong",
+        requires = "baseline"
+    )]
+    pub(crate) scaling: ScalingChoice,
+
     /// Write the report to this file; standard output is the program's alone then
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
+
+    /// Draw a flame graph into this file too (SVG): the time of each call path is the width of its
+    /// bar
+    #[arg(long, value_name = "FILE")]
+    pub(crate) flame_graph: Option<PathBuf>,
 
     /// Write the samples for pprof to this file too (profile.proto, compressed)
     #[arg(long, value_name = "FILE")]
@@ -127,6 +147,15 @@ pub(crate) enum ClockChoice {
     Cpu,
     /// In which they run or wait
     Wall,
+}
+
+/// What is expected of a larger run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ScalingChoice {
+    /// It does the same work: all threads together take the same time
+    Strong,
+    /// Each thread, or rank of an MPI job, does the same work: each takes the same time
+    Weak,
 }
 
 /// What is shown of a profile.

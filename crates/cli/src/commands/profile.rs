@@ -8,11 +8,11 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::Context;
-use unspool_profile::{NamedPaths, Profile, View, export};
+use unspool_profile::{Expectation, NamedPaths, Profile, Scaling, View, export};
 use unspool_profile_record::{ReadError, Recording};
 
 use super::standard_output::print_result;
-use crate::arguments::{ProfileArguments, ViewChoice};
+use crate::arguments::{ProfileArguments, ScalingChoice, ViewChoice};
 use crate::exit_status;
 use crate::failure::{Failure, warn};
 
@@ -32,7 +32,7 @@ pub(crate) fn profile(typed: &ProfileArguments) -> Result<u8, Failure> {
     let profile = Profile::new(&paths);
     profile.problems.iter().for_each(warn);
     // Whoever reads the report may close its end at any time, which ends this process.
-    let exported = export(&paths, typed);
+    let exported = export(&paths, &profile, typed);
     let shown = show(&profile, typed);
     let results = [shown].into_iter().chain(exported);
     let mut failures = results.filter_map(Result::err);
@@ -51,13 +51,14 @@ pub(crate) fn profile(typed: &ProfileArguments) -> Result<u8, Failure> {
 
 /// Shows the report, or writes it to its file.
 fn show(profile: &Profile, typed: &ProfileArguments) -> Result<(), Failure> {
-    let report = if typed.json {
+    let report = if !typed.baseline.is_empty() {
+        compare(profile, typed)?
+    } else if typed.json {
         serde_json::to_string_pretty(&profile.to_json())? + "\n"
     } else if typed.folded {
         profile.to_folded()
     } else {
-        let views: Vec<View> = typed.view.iter().copied().map(view).collect();
-        profile.to_text(&views)
+        profile.to_text(&views(typed))
     };
     match &typed.report {
         Some(path) => keep(path, report.as_bytes()),
@@ -65,28 +66,59 @@ fn show(profile: &Profile, typed: &ProfileArguments) -> Result<(), Failure> {
     }
 }
 
+/// Compares a run with smaller ones.
+fn compare(run: &Profile, typed: &ProfileArguments) -> Result<String, Failure> {
+    let expectation = match typed.scaling {
+        ScalingChoice::Strong => Expectation::Strong,
+        ScalingChoice::Weak => Expectation::Weak,
+    };
+    let mut comparisons = Vec::new();
+    for path in &typed.baseline {
+        let recording = read(path)?;
+        let base = Profile::new(&NamedPaths::new(&recording));
+        let named = |problem: &String| warn(format!("{}: {problem}", path.display()));
+        base.problems.iter().for_each(named);
+        comparisons.push(Scaling::new(expectation, &base, run));
+    }
+    if typed.json {
+        let all: Vec<_> = comparisons.iter().map(Scaling::to_json).collect();
+        return Ok(serde_json::to_string_pretty(&all)? + "\n");
+    }
+    let texts = comparisons.iter().map(|it| it.to_text(&views(typed)));
+    Ok(texts.collect::<Vec<_>>().join("\n"))
+}
+
 fn keep(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     std::fs::write(path, bytes).map_err(|error| Failure::cannot_write(path, error))
 }
 
 /// Writes what other programs are to read. Where one file cannot be written, the others are.
-fn export(paths: &NamedPaths<'_>, typed: &ProfileArguments) -> [Result<(), Failure>; 3] {
+fn export(
+    paths: &NamedPaths<'_>,
+    profile: &Profile,
+    typed: &ProfileArguments,
+) -> [Result<(), Failure>; 4] {
+    let flame_graph = |path: &Path| keep(path, &export::flame_graph(profile)?);
     let pprof = |path: &Path| keep(path, &export::pprof(paths)?);
     let firefox = |path: &Path| keep(path, &serde_json::to_vec(&export::firefox(paths))?);
     let speedscope = |path: &Path| keep(path, &serde_json::to_vec(&export::speedscope(paths))?);
     [
+        typed.flame_graph.as_deref().map_or(Ok(()), flame_graph),
         typed.pprof.as_deref().map_or(Ok(()), pprof),
         typed.firefox.as_deref().map_or(Ok(()), firefox),
         typed.speedscope.as_deref().map_or(Ok(()), speedscope),
     ]
 }
 
-fn view(choice: ViewChoice) -> View {
-    match choice {
-        ViewChoice::Flat => View::Flat,
-        ViewChoice::TopDown => View::TopDown,
-        ViewChoice::BottomUp => View::BottomUp,
-    }
+fn views(typed: &ProfileArguments) -> Vec<View> {
+    let choices = typed.view.iter();
+    choices
+        .map(|choice| match choice {
+            ViewChoice::Flat => View::Flat,
+            ViewChoice::TopDown => View::TopDown,
+            ViewChoice::BottomUp => View::BottomUp,
+        })
+        .collect()
 }
 
 /// Whether a file is a recording, or another file of Unspool, which is no program either.

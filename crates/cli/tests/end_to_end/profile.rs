@@ -6,6 +6,7 @@ mod parts_of_runs;
 mod preloaded;
 mod ranks;
 mod recording;
+mod scaling;
 mod timers;
 
 use std::collections::BTreeSet;
@@ -70,6 +71,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.extend(preloaded::trials());
     trials.extend(ranks::trials());
     trials.extend(recording::trials());
+    trials.extend(scaling::trials());
     trials.extend(timers::trials());
     trials
 }
