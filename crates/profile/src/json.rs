@@ -51,6 +51,26 @@ impl Profile {
                 "self": seconds(line.self_ns),
             })
         });
+        // Those that no sample was in have nothing to say.
+        let mut places = vec![None; self.loops.len()];
+        let mut loops = Vec::new();
+        for (place, one) in self.loops.iter().enumerate() {
+            if one.total_ns == 0 {
+                continue;
+            }
+            places[place] = Some(loops.len());
+            loops.push(json!({
+                "function": one.function,
+                "image": one.image,
+                "address": one.code.address,
+                "line": one.code.line.as_ref().map(ToString::to_string),
+                "parent": one.code.parent.and_then(|parent| places[parent]),
+                "depth": one.code.depth,
+                "irreducible": one.code.is_irreducible,
+                "self": seconds(one.self_ns),
+                "total": seconds(one.total_ns),
+            }));
+        }
         let threads = self.threads.iter().map(|thread| {
             json!({
                 "process": thread.pid,
@@ -89,6 +109,7 @@ impl Profile {
             "functions": functions.collect::<Vec<_>>(),
             "calling_contexts": contexts.collect::<Vec<_>>(),
             "lines": lines.collect::<Vec<_>>(),
+            "loops": loops,
             "threads": threads.collect::<Vec<_>>(),
             "unwinds": {
                 "complete": quality.complete,

@@ -23,11 +23,13 @@ mod quality;
 #[cfg(test)]
 mod recordings;
 mod scaling;
+mod structure;
 mod text;
 
 pub use call_tree::{CallTree, FunctionId, TreeNode};
 pub use named_paths::NamedPaths;
-pub use profile::{Function, LineTime, Profile, Spread, ThreadTime};
+pub use profile::{Function, LineTime, LoopTime, Profile, Spread, ThreadTime};
 pub use quality::Quality;
 pub use scaling::{BothTimes, Context, Expectation, RunSize, Scaling};
+pub use structure::Loop;
 pub use text::View;

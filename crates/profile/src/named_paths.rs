@@ -7,6 +7,7 @@ use unspool_binary::SourceLine;
 use unspool_profile_record::{Frame, Recording, Sample};
 
 use crate::names::{Named, Names};
+use crate::structure::Loop;
 
 /// One function on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +23,10 @@ pub(crate) struct Step<'a> {
 pub struct NamedPaths<'a> {
     pub(crate) recording: &'a Recording,
     frames: FxHashMap<u32, Named>,
+    /// The loops of the functions on paths, outer ones before those within.
+    pub(crate) loops: Vec<Loop>,
+    /// The place of the innermost loop that a frame is in.
+    loops_of_frames: FxHashMap<u32, usize>,
     /// What could not be read.
     pub(crate) problems: Vec<String>,
 }
@@ -33,9 +38,17 @@ impl<'a> NamedPaths<'a> {
         let mut names = Names::new(recording);
         let named = |(number, frame): (&u32, &Frame)| (*number, names.of(frame));
         let frames = recording.frames.iter().map(named).collect();
+        let mut loops_of_frames = FxHashMap::default();
+        for (&number, frame) in &recording.frames {
+            if let Some(place) = names.loop_of(frame) {
+                loops_of_frames.insert(number, place);
+            }
+        }
         NamedPaths {
             recording,
             frames,
+            loops: names.loops,
+            loops_of_frames,
             problems: names.problems,
         }
     }
@@ -54,6 +67,11 @@ impl<'a> NamedPaths<'a> {
             next = node.parent;
         }
         frames
+    }
+
+    /// The place of the innermost loop that a frame is in, in the list of all loops.
+    pub(crate) fn loop_of(&self, frame: u32) -> Option<usize> {
+        self.loops_of_frames.get(&frame).copied()
     }
 
     /// The functions of a frame, the innermost first.

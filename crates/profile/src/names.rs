@@ -1,12 +1,17 @@
 //! Which functions an address is in, and on which line of the source.
 
+use std::cell::RefCell;
+use std::fs::File;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use rustc_hash::FxHashMap;
 use unspool_binary::{FileAddress, FrameInformation, Module, SourceLine, SourceLines};
 use unspool_profile_record::{Frame, Image, Recording};
 use unspool_unwind::{Entries, Section};
+
+use crate::structure::{FunctionLoops, Graph, Leave, Loop};
 
 /// What is known of a frame.
 #[derive(Debug, Clone, Default)]
@@ -40,32 +45,104 @@ impl Named {
 pub(crate) struct Names<'a> {
     recording: &'a Recording,
     files: FxHashMap<u32, Option<Symbols>>,
+    /// Where in the list of all loops those of a function begin, by its image and address.
+    functions: FxHashMap<(u32, u64), (usize, FunctionLoops)>,
+    /// All loops of the functions on paths.
+    pub(crate) loops: Vec<Loop>,
     /// What could not be read.
     pub(crate) problems: Vec<String>,
 }
 
 struct Symbols {
+    file: Option<File>,
     module: Module,
     lines: SourceLines,
     /// Functions as call-frame information tells them apart, by address: all that is left of them
     /// where names were stripped.
     bounds: Vec<Range<u64>>,
+    /// Which functions may come back to who called them, of those that are known.
+    returning: RefCell<FxHashMap<u64, bool>>,
 }
 
 impl Symbols {
     /// Where the function begins that an address is in.
     fn start_of(&self, address: u64) -> Option<u64> {
+        self.bounds_of(address).map(|code| code.start)
+    }
+
+    fn bounds_of(&self, address: u64) -> Option<Range<u64>> {
         let behind = self.bounds.partition_point(|code| code.start <= address);
         let code = &self.bounds[behind.checked_sub(1)?];
-        code.contains(&address).then_some(code.start)
+        code.contains(&address).then(|| code.clone())
+    }
+
+    /// The code of the function that an address is in.
+    fn code_of(&self, address: u64) -> Option<Range<u64>> {
+        let named = self.module.function_at(FileAddress(address));
+        let named = named.map(|(function, _)| function.address().0..function.end().0);
+        named
+            .filter(|code| code.contains(&address))
+            .or_else(|| self.bounds_of(address))
+    }
+
+    fn bytes_of(&self, code: &Range<u64>) -> Option<Vec<u8>> {
+        let size = code.end.checked_sub(code.start)?;
+        let size = usize::try_from(size)
+            .ok()
+            .filter(|&size| size <= MOST_CODE)?;
+        let offset = self.module.offset_of(FileAddress(code.start))?;
+        let mut bytes = vec![0; size];
+        let file = self.file.as_ref()?;
+        file.read_exact_at(&mut bytes, offset.0).ok()?;
+        Some(bytes)
+    }
+
+    /// The loops of the code in a range.
+    fn loops_of(&self, code: &Range<u64>) -> Option<FunctionLoops> {
+        let bytes = self.bytes_of(code)?;
+        let comes_back = |function| self.comes_back(function, 0);
+        let code = (&bytes[..], code.start);
+        Some(FunctionLoops::of(code, &comes_back, &self.lines))
+    }
+
+    /// Whether the function at an address may come back to who called it, as far as code of this file
+    /// tells.
+    fn comes_back(&self, function: u64, depth: usize) -> bool {
+        if depth == MOST_CALLS {
+            return true;
+        }
+        if let Some(&known) = self.returning.borrow().get(&function) {
+            return known;
+        }
+        let code = self.code_of(function).filter(|code| code.start == function);
+        let Some(bytes) = code.and_then(|code| self.bytes_of(&code)) else {
+            return true;
+        };
+        // What calls it in turn may rely on it until more is known.
+        self.returning.borrow_mut().insert(function, true);
+        let inner = |callee| self.comes_back(callee, depth + 1);
+        let ways = Graph::of(&bytes, function, &inner).ways_out();
+        let comes_back = ways.into_iter().any(|way| match way {
+            Leave::Unknown => true,
+            Leave::To(other) => inner(other),
+        });
+        self.returning.borrow_mut().insert(function, comes_back);
+        comes_back
     }
 }
+
+/// How deep calls are followed to see whether they come back.
+const MOST_CALLS: usize = 8;
+/// The most bytes of a function in which loops are looked for.
+const MOST_CODE: usize = 16 << 20;
 
 impl<'a> Names<'a> {
     pub(crate) fn new(recording: &'a Recording) -> Names<'a> {
         Names {
             recording,
             files: FxHashMap::default(),
+            functions: FxHashMap::default(),
+            loops: Vec::new(),
             problems: Vec::new(),
         }
     }
@@ -126,6 +203,27 @@ impl<'a> Names<'a> {
     }
 }
 
+impl Names<'_> {
+    /// The place in the list of the innermost loop that a frame is in, once it has been named.
+    pub(crate) fn loop_of(&mut self, frame: &Frame) -> Option<usize> {
+        let image = frame.image?;
+        let symbols = self.files.get(&image)?.as_ref()?;
+        let code = symbols.code_of(frame.address)?;
+        let (all, key) = (&mut self.loops, (image, code.start));
+        let (first, function) = self.functions.entry(key).or_insert_with(|| {
+            let first = all.len();
+            let found = symbols.loops_of(&code).unwrap_or_default();
+            let at_home = found.loops.iter().cloned().map(|one| Loop {
+                parent: one.parent.map(|parent| first + parent),
+                ..one
+            });
+            all.extend(at_home);
+            (first, found)
+        });
+        Some(*first + function.at(frame.address)?)
+    }
+}
+
 /// Opens the file of an image, if it is the one that was sampled.
 fn open(image: &Image, problems: &mut Vec<String>) -> Option<Symbols> {
     if !image.path.starts_with('/') || image.path.starts_with("//") {
@@ -154,8 +252,10 @@ fn open(image: &Image, problems: &mut Vec<String>) -> Option<Symbols> {
     let mut bounds: Vec<Range<u64>> = entries.map(|entry| entry.code).collect();
     bounds.sort_unstable_by_key(|code| code.start);
     Some(Symbols {
+        file: File::open(path).ok(),
         module,
         lines: SourceLines::open(path),
         bounds,
+        returning: RefCell::default(),
     })
 }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use unspool_profile_record::Source;
 
 use crate::call_tree::CallTree;
-use crate::profile::{Function, Profile};
+use crate::profile::{Function, LoopTime, Profile};
 
 /// Functions, lines and threads of a list that are shown.
 pub(crate) const SHOWN: usize = 20;
@@ -55,6 +55,7 @@ impl Profile {
             }
         }
         if views.contains(&View::Flat) {
+            self.write_loops(out)?;
             self.write_spread(out)?;
             self.write_threads(out)?;
         }
@@ -206,6 +207,34 @@ impl Profile {
             let time = seconds(line.self_ns);
             let function = &self.functions[line.function.0].name;
             writeln!(out, "{own}  {time:>9}  {} in {function}", line.line)?;
+        }
+        Ok(())
+    }
+
+    /// The loops with the most time, each with those around it.
+    fn write_loops(&self, out: &mut String) -> std::fmt::Result {
+        let least = self.total_ns.div_ceil(SMALLEST_SHARE).max(1);
+        let mut loops: Vec<&LoopTime> = self.loops.iter().collect();
+        loops.retain(|one| one.total_ns >= least);
+        loops.sort_by_key(|one| std::cmp::Reverse((one.self_ns, one.total_ns)));
+        if !loops.is_empty() {
+            writeln!(out, "\n    self   total  self time  loop")?;
+        }
+        for one in loops.iter().take(SHOWN) {
+            let (own, all) = (self.percent(one.self_ns), self.percent(one.total_ns));
+            let time = seconds(one.self_ns);
+            let place = |one: &LoopTime| match &one.code.line {
+                Some(line) => line.to_string(),
+                None => format!("{:#x}", one.code.address),
+            };
+            let around = one.code.parent.map(|parent| place(&self.loops[parent]));
+            let around = around.map_or(String::new(), |place| format!(", within {place}"));
+            writeln!(
+                out,
+                "{own} {all}  {time:>9}  {} in {}{around}",
+                place(one),
+                one.function
+            )?;
         }
         Ok(())
     }

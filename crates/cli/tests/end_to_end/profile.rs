@@ -2,6 +2,7 @@
 
 mod frames;
 mod generated;
+mod loops;
 mod parts_of_runs;
 mod preloaded;
 mod ranks;
@@ -67,6 +68,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     }));
     trials.extend(frames::trials());
     trials.extend(generated::trials());
+    trials.extend(loops::trials());
     trials.extend(parts_of_runs::trials());
     trials.extend(preloaded::trials());
     trials.extend(ranks::trials());

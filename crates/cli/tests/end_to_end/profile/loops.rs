@@ -1,0 +1,74 @@
+//! Time in loops: that of the guest `profile/loops`, in which it stands behind the head of each.
+
+use std::path::Path;
+
+use libtest_mimic::Trial;
+use serde_json::Value;
+
+use super::{By, array, by_both, guest_named, number, profiled, uncertain};
+use crate::observer::Verdict;
+use crate::scratch::Scratch;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    by_both("loops", loops).into()
+}
+
+/// The loops of the guest, by line, with what each takes.
+fn labelled() -> Result<Vec<(usize, f64)>, Verdict> {
+    let guests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guests/programs");
+    let text = std::fs::read_to_string(guests.join("profile/loops.c"))?;
+    let labels = (1..).zip(text.lines()).filter_map(|(number, line)| {
+        let (_, seconds) = line.split_once("// loop: ")?;
+        Some((number, seconds.parse().ok()?))
+    });
+    Ok(labels.collect())
+}
+
+/// Every loop has the time that it takes, and the one that does nothing none; a loop within another is
+/// told as such. The control: labels that are one line off are not found.
+fn loops(scratch: &Scratch, by: By) -> Result<(), Verdict> {
+    let profile = profiled(scratch, by, &guest_named("profile/loops", "")?)?;
+    let labelled = labelled()?;
+    let all = array(&profile, "loops");
+    let at = |line: usize| {
+        let ending = format!("loops.c:{line}");
+        all.iter().find(|one| {
+            one["line"]
+                .as_str()
+                .is_some_and(|line| line.ends_with(&ending))
+        })
+    };
+    let most = uncertain(&profile) + 0.03;
+    let misses = |shift: usize| {
+        let total = |line| at(line).map_or(0.0, |one| number(&one["total"]));
+        let wrong = labelled
+            .iter()
+            .filter(|(line, seconds)| (total(line + shift) - seconds).abs() > most);
+        wrong.cloned().collect::<Vec<_>>()
+    };
+    let wrong = misses(0);
+    if !wrong.is_empty() || labelled.len() != 6 {
+        return Err(Verdict::Wrong(format!(
+            "{wrong:?} of {labelled:?}: {all:#?}"
+        )));
+    }
+    if misses(1).len() < 4 {
+        return Err(Verdict::Wrong(
+            "lines that have no loop were taken for some".to_owned(),
+        ));
+    }
+    let named = |one: &Value| one["function"].as_str().unwrap_or_default().to_owned();
+    let of = |name: &str, depth: u64| {
+        all.iter()
+            .find(|one| named(one) == name && one["depth"] == depth)
+    };
+    let parent =
+        of("nested", 1).and_then(|one| all.get(usize::try_from(one["parent"].as_u64()?).ok()?));
+    let innermost = of("burn", 1).map_or(f64::NAN, |one| number(&one["self"]));
+    let is_nested = parent.is_some_and(|parent| named(parent) == "nested" && parent["depth"] == 0);
+    let once = all.iter().any(|one| named(one) == "once");
+    match is_nested && !once && innermost > 0.8 {
+        true => Ok(()),
+        false => Err(Verdict::Wrong(format!("{all:#?}"))),
+    }
+}
