@@ -108,12 +108,9 @@ fn leave(end: &Instruction, within: &Range<u64>) -> Option<Leave> {
     if matches!(flow, FlowControl::Return | FlowControl::IndirectBranch) || end.is_invalid() {
         return Some(Leave::Unknown);
     }
+    // What comes behind the last instruction is another function's.
     let outside = target(end).filter(|target| !within.contains(target));
-    match outside {
-        Some(target) => Some(Leave::To(target)),
-        // What comes behind the last instruction is another function's.
-        None => None,
-    }
+    outside.map(Leave::To)
 }
 
 fn link(blocks: &mut [Block], ends: &[Instruction], falls: &[bool]) {

@@ -55,9 +55,8 @@ pub(super) fn find(blocks: &[Block]) -> Vec<Found> {
         for mut component in inner {
             component.sort_unstable();
             let is_within = |block: &usize| component.binary_search(block).is_ok();
-            let is_entry = |&block: &usize| {
-                block == 0 || !predecessors[block].iter().all(|from| is_within(from))
-            };
+            let is_entry =
+                |&block: &usize| block == 0 || !predecessors[block].iter().all(is_within);
             let mut entries: Vec<usize> = component.iter().copied().filter(is_entry).collect();
             if entries.is_empty() {
                 // Nothing that is known leads there.
