@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::profile::Profile;
+use crate::text::printable;
 
 impl Profile {
     /// One line for each call path: its functions, outermost first, with semicolons between them,
@@ -31,10 +32,9 @@ impl Profile {
 fn within_line(name: &str) -> String {
     let character = |character: char| match character {
         ';' => ':',
-        other if other.is_control() => ' ',
         other => other,
     };
-    name.chars().map(character).collect()
+    printable(name).chars().map(character).collect()
 }
 
 #[cfg(test)]

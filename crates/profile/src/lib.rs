@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod annotated;
 mod call_tree;
 pub mod export;
 mod folded;

@@ -224,6 +224,29 @@ impl Names<'_> {
     }
 }
 
+impl Names<'_> {
+    /// The code of the function that a frame is in.
+    pub(crate) fn code_of(&mut self, frame: &Frame) -> Option<Range<u64>> {
+        let number = frame.image?;
+        let image = self.recording.images.get(&number)?;
+        let problems = &mut self.problems;
+        let file = self.files.entry(number);
+        let symbols = file.or_insert_with(|| open(image, problems)).as_ref()?;
+        symbols.code_of(frame.address)
+    }
+
+    /// The bytes of some code of an image whose functions were asked for, and what finds their lines.
+    pub(crate) fn instructions_of(
+        &self,
+        image: u32,
+        code: &Range<u64>,
+    ) -> Option<(Vec<u8>, impl Fn(u64) -> Option<SourceLine>)> {
+        let symbols = self.files.get(&image)?.as_ref()?;
+        let line = |address| symbols.lines.find(FileAddress(address));
+        Some((symbols.bytes_of(code)?, line))
+    }
+}
+
 /// Opens the file of an image, if it is the one that was sampled.
 fn open(image: &Image, problems: &mut Vec<String>) -> Option<Symbols> {
     if !image.path.starts_with('/') || image.path.starts_with("//") {

@@ -351,6 +351,15 @@ impl Profile {
     }
 }
 
+/// Text of others' without what would end a line or command a terminal.
+pub(crate) fn printable(text: &str) -> String {
+    let character = |character: char| match character.is_control() {
+        true => ' ',
+        false => character,
+    };
+    text.chars().map(character).collect()
+}
+
 fn seconds(ns: u64) -> String {
     format!("{:.3} s", ns as f64 / 1e9)
 }

@@ -70,6 +70,11 @@ pub(crate) struct ProfileArguments {
     )]
     pub(crate) view: Vec<ViewChoice>,
 
+    /// Show the code of this function behind the rest: its instructions and lines with the time at
+    /// each; may be given several times
+    #[arg(long, value_name = "FUNCTION", conflicts_with_all = ["json", "folded", "baseline"])]
+    pub(crate) annotate: Vec<String>,
+
     /// Report in JSON; without --report, what the program itself prints goes to standard error
     #[arg(long, conflicts_with = "folded")]
     pub(crate) json: bool,

@@ -33,7 +33,7 @@ pub(crate) fn profile(typed: &ProfileArguments) -> Result<u8, Failure> {
     profile.problems.iter().for_each(warn);
     // Whoever reads the report may close its end at any time, which ends this process.
     let exported = export(&paths, &profile, typed);
-    let shown = show(&profile, typed);
+    let shown = show(&paths, &profile, typed);
     let results = [shown].into_iter().chain(exported);
     let mut failures = results.filter_map(Result::err);
     if let Some(first) = failures.next() {
@@ -50,7 +50,12 @@ pub(crate) fn profile(typed: &ProfileArguments) -> Result<u8, Failure> {
 }
 
 /// Shows the report, or writes it to its file.
-fn show(profile: &Profile, typed: &ProfileArguments) -> Result<(), Failure> {
+fn show(
+    paths: &NamedPaths<'_>,
+    profile: &Profile,
+    typed: &ProfileArguments,
+) -> Result<(), Failure> {
+    let mut missing = None;
     let report = if !typed.baseline.is_empty() {
         compare(profile, typed)?
     } else if typed.json {
@@ -58,11 +63,23 @@ fn show(profile: &Profile, typed: &ProfileArguments) -> Result<(), Failure> {
     } else if typed.folded {
         profile.to_folded()
     } else {
-        profile.to_text(&views(typed))
+        let mut text = profile.to_text(&views(typed));
+        for function in &typed.annotate {
+            match paths.annotate(function) {
+                Ok(code) => text.push_str(&code),
+                Err(problem) => missing = missing.or(Some(problem)),
+            }
+        }
+        text
     };
     match &typed.report {
-        Some(path) => keep(path, report.as_bytes()),
-        None => print_result(report.as_bytes()),
+        Some(path) => keep(path, report.as_bytes())?,
+        None => print_result(report.as_bytes())?,
+    }
+    match missing {
+        None => Ok(()),
+        Some(problem) => Err(Failure::from(anyhow::Error::msg(problem))
+            .with_help("--view flat has the names of functions as the report tells them")),
     }
 }
 

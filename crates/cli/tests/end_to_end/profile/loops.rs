@@ -5,12 +5,17 @@ use std::path::Path;
 use libtest_mimic::Trial;
 use serde_json::Value;
 
-use super::{By, array, by_both, guest_named, number, profiled, uncertain};
+use super::{By, array, by_both, guest_named, number, profile, profiled, uncertain};
 use crate::observer::Verdict;
 use crate::scratch::Scratch;
+use unspool_guests::Ending;
 
 pub(crate) fn trials() -> Vec<Trial> {
-    by_both("loops", loops).into()
+    let annotated = by_both("annotated", annotated);
+    by_both("loops", loops)
+        .into_iter()
+        .chain(annotated)
+        .collect()
 }
 
 /// The loops of the guest, by line, with what each takes.
@@ -70,5 +75,38 @@ fn loops(scratch: &Scratch, by: By) -> Result<(), Verdict> {
     match is_nested && !once && innermost > 0.8 {
         true => Ok(()),
         false => Err(Verdict::Wrong(format!("{all:#?}"))),
+    }
+}
+
+/// Below the line that calls there is the call with its share of the time; instructions far from any
+/// time are left out. A function that is not there is told, behind the report.
+fn annotated(scratch: &Scratch, by: By) -> Result<(), Verdict> {
+    let program = guest_named("profile/loops", "")?[0].display().to_string();
+    let arguments = ["--annotate", "nested", "--annotate", "burn", "--", &program];
+    let outcome = profile(scratch, by, &arguments)?;
+    let text = outcome.stdout_text();
+    let (_, code) = text.split_once("\nnested in ").unwrap_or_default();
+    let (_, behind) = code
+        .split_once("for (int k = 0; k < two; k++)")
+        .unwrap_or_default();
+    let share = |line: &str| {
+        let mut words = line.split_whitespace();
+        let is_call = line.contains("call");
+        let share = words.nth(2).filter(|_| is_call)?;
+        share.parse::<f64>().ok()
+    };
+    let inner = behind.lines().find_map(share).unwrap_or(f64::NAN);
+    let has_both = text.contains("\nburn in ") && code.contains("kept = burn(0.02);");
+    if outcome.ending != Ending::Exited(0) || !has_both || (inner - 40.0).abs() > 10.0 {
+        return Err(Verdict::Wrong(format!("{inner} %: {text}")));
+    }
+    let unknown = profile(scratch, by, &["--annotate", "nobody", "--", &program])?;
+    let is_told = unknown.stderr_text().contains("function nobody");
+    match unknown.ending == Ending::Exited(125)
+        && is_told
+        && unknown.stdout_text().contains("Top down")
+    {
+        true => Ok(()),
+        false => Err(Verdict::Wrong(unknown.stderr_text())),
     }
 }
