@@ -46,6 +46,8 @@ pub enum LossClass {
     Target,
     /// In MPI.
     Communication,
+    /// In what starts MPI and ends it, which is no communication of the program's.
+    Launch,
     /// Ready to run, or waiting for a thread that was, without a processor to run on.
     Processor,
 }
@@ -67,6 +69,7 @@ impl LossClass {
         LossClass::Reduction,
         LossClass::Target,
         LossClass::Communication,
+        LossClass::Launch,
         LossClass::Processor,
     ];
 
@@ -88,24 +91,26 @@ impl LossClass {
             LossClass::Reduction => "reductions",
             LossClass::Target => "target regions",
             LossClass::Communication => "communication",
+            LossClass::Launch => "starting and ending MPI",
             LossClass::Processor => "waiting for a processor",
         }
     }
 
-    /// The class of what a thread waits for in a construct of this kind: within it, and
-    /// before its block or at its end.
-    pub(crate) fn of_waits(kind: ConstructKind) -> (Option<LossClass>, Option<LossClass>) {
-        let own = match kind {
+    /// The class of what a thread waits for in a construct: within it, and before its block or at its
+    /// end.
+    pub(crate) fn of_waits(one: &Construct) -> (Option<LossClass>, Option<LossClass>) {
+        let own = match one.kind {
             ConstructKind::ImplicitBarrier | ConstructKind::Flush => {
                 Some(LossClass::Desynchronisation)
             }
             ConstructKind::Barrier => Some(LossClass::Barrier),
             ConstructKind::TaskWait | ConstructKind::TaskGroup => Some(LossClass::Tasks),
             ConstructKind::Target => Some(LossClass::Target),
+            ConstructKind::Mpi if one.starts_or_ends_mpi() => Some(LossClass::Launch),
             ConstructKind::Mpi => Some(LossClass::Communication),
             _ => None,
         };
-        let before = match kind {
+        let before = match one.kind {
             ConstructKind::Parallel => Some(LossClass::Desynchronisation),
             ConstructKind::Critical | ConstructKind::Atomic => Some(LossClass::Critical),
             ConstructKind::Lock => Some(LossClass::Lock),
@@ -191,6 +196,7 @@ impl Overheads {
                 | LossClass::Tasks
                 | LossClass::Target
                 | LossClass::Communication
+                | LossClass::Launch
                 | LossClass::Processor => &mut overheads.synchronisation_ns,
             };
             *sum = sum.saturating_add(losses.get(*class));
@@ -335,7 +341,7 @@ impl ThreadCharacteristics {
 }
 
 fn add_construct(one: &Construct, threads: &mut [ThreadCharacteristics], accounted: &mut [u64]) {
-    let (own_class, wait_class) = LossClass::of_waits(one.kind);
+    let (own_class, wait_class) = LossClass::of_waits(one);
     let useful_thread = useful_thread(one);
     for share in &one.shares {
         let Some(thread) = threads.get_mut(share.thread) else {

@@ -75,7 +75,7 @@ fn changes(process: &Process) -> Vec<(u64, usize, Change)> {
             push(span.begin_ns, end, Change::Region);
             continue;
         }
-        match LossClass::of_waits(one.kind) {
+        match LossClass::of_waits(one) {
             (Some(_), _) => push(span.begin_ns, end, Change::Wait),
             (None, Some(_)) if span.wait_ns > 0 => {
                 let waited = span.begin_ns.saturating_add(span.wait_ns).min(end);

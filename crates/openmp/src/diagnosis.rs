@@ -25,6 +25,8 @@ type Finding = (f64, String);
 
 /// What costs less than this part of the execution time is not worth a sentence.
 const WORTH_SAYING: f64 = 0.005;
+/// Seconds that sentences would round to nothing.
+const NOTHING: f64 = 0.0005;
 
 /// Findings, what costs most first.
 pub(crate) fn of_process(
@@ -84,7 +86,7 @@ pub(crate) fn of_process(
 
 /// How many seconds a finding must save to be worth a sentence.
 fn worth_saying(characteristics: &Characteristics) -> f64 {
-    characteristics.execution_ns as f64 * WORTH_SAYING / 1e9
+    (characteristics.execution_ns as f64 * WORTH_SAYING / 1e9).max(NOTHING)
 }
 
 /// What is worth saying of a run, what costs most first.
@@ -113,9 +115,7 @@ fn advice(process: &Process, point: &SynchronisationPoint) -> Option<String> {
         LossClass::Barrier => return Some(advice_at_barrier(process, point)),
         LossClass::Tasks => return Some(tasks::advice(process)),
         LossClass::Target => "let the host work meanwhile (nowait)",
-        LossClass::Communication if starts_or_ends_mpi(point) => {
-            "MPI starts or ends there, which is no communication of the program's"
-        }
+        LossClass::Launch => "MPI starts or ends there, which is no communication of the program's",
         LossClass::Communication => "overlap communication with computation, or communicate less",
         _ => return None,
     };
@@ -123,16 +123,6 @@ fn advice(process: &Process, point: &SynchronisationPoint) -> Option<String> {
 }
 
 /// Whether it is MPI's own start or end, in C or in Fortran.
-fn starts_or_ends_mpi(point: &SynchronisationPoint) -> bool {
-    let name = point
-        .name
-        .as_deref()
-        .unwrap_or_default()
-        .to_ascii_lowercase();
-    let name = name.trim_end_matches('_');
-    ["mpi_init", "mpi_init_thread", "mpi_finalize"].contains(&name)
-}
-
 fn advice_at_barrier(process: &Process, point: &SynchronisationPoint) -> String {
     let barriers = process
         .constructs

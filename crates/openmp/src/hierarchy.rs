@@ -1,6 +1,7 @@
 //! POP's hierarchy of efficiencies: each is the product of those below it.
 //!
-//! Useful time U is computation, whoever repeats it; R is the run time, P the threads.
+//! Useful time U is computation, whoever repeats it; R is the run time without what starts MPI and ends
+//! it (as TALP has it), P the threads.
 //! Parallel efficiency = average U / R = load balance (average U / maximum U) times
 //! communication efficiency (maximum U / R), and the latter is serialisation (maximum U /
 //! useful time on the critical path) times transfer (that / R).
@@ -9,7 +10,7 @@ use serde::Serialize;
 use unspool_openmp_record::ConstructKind;
 
 use crate::characteristics::LossClass;
-use crate::recording::{Process, Recording};
+use crate::recording::{Construct, Process, Recording};
 
 /// POP's factors, each between 0 and 1.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -35,7 +36,7 @@ impl Hierarchy {
     #[must_use]
     pub fn of_process(process: &Process) -> Hierarchy {
         let useful = useful_by_thread(process);
-        let run = process.duration_ns as f64;
+        let run = run_ns(process) as f64;
         let mut factors = factors(&useful, run);
         let path = critical_path_useful_ns(process) as f64;
         let largest = useful.iter().copied().fold(0.0, f64::max);
@@ -50,12 +51,7 @@ impl Hierarchy {
         if let [process] = recording.processes.as_slice() {
             return Hierarchy::of_process(process);
         }
-        let run = recording
-            .processes
-            .iter()
-            .map(|one| one.duration_ns)
-            .max()
-            .unwrap_or(0) as f64;
+        let run = recording.processes.iter().map(run_ns).max().unwrap_or(0) as f64;
         let useful: Vec<f64> = recording
             .processes
             .iter()
@@ -98,7 +94,7 @@ fn ratio_or(part: f64, whole: f64, otherwise: f64) -> f64 {
 fn useful_by_thread(process: &Process) -> Vec<f64> {
     let mut useful = vec![0.0; process.threads];
     for one in &process.constructs {
-        if LossClass::of_waits(one.kind).0.is_some() {
+        if LossClass::of_waits(one).0.is_some() {
             continue;
         }
         for share in &one.shares {
@@ -110,20 +106,31 @@ fn useful_by_thread(process: &Process) -> Vec<f64> {
     useful
 }
 
+/// The run time of a process, without what starts MPI and ends it.
+fn run_ns(process: &Process) -> u64 {
+    let launch = in_mpi(process, Construct::starts_or_ends_mpi);
+    process.duration_ns.saturating_sub(launch)
+}
+
+/// The part of that in which it is not in MPI.
 fn outside_mpi_ns(process: &Process) -> f64 {
+    let inside = in_mpi(process, |_| true);
+    process.duration_ns.saturating_sub(inside) as f64
+}
+
+/// The time in calls of MPI, of those that are meant. The thread that communicates is the first one, in
+/// all usual programs.
+fn in_mpi(process: &Process, is_meant: impl Fn(&Construct) -> bool) -> u64 {
     let mut inside = vec![0_u64; process.threads];
-    for one in process
-        .constructs
-        .iter()
-        .filter(|one| one.kind == ConstructKind::Mpi)
-    {
+    let calls = process.constructs.iter();
+    for one in calls.filter(|one| one.kind == ConstructKind::Mpi && is_meant(one)) {
         for share in &one.shares {
-            inside[share.thread] = inside[share.thread].saturating_add(share.total_ns);
+            if let Some(sum) = inside.get_mut(share.thread) {
+                *sum = sum.saturating_add(share.total_ns);
+            }
         }
     }
-    // The thread that communicates is the first one, in all usual programs.
-    let inside = inside.into_iter().max().unwrap_or(0);
-    process.duration_ns.saturating_sub(inside) as f64
+    inside.into_iter().max().unwrap_or(0)
 }
 
 /// Useful time on the critical path: serial parts, and between synchronisations the part of

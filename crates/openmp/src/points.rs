@@ -50,7 +50,7 @@ pub(crate) fn of_process(process: &Process) -> Vec<SynchronisationPoint> {
     let mut known: FxHashMap<(ConstructKind, &Location, Option<&str>), usize> =
         FxHashMap::default();
     for one in &process.constructs {
-        let (own_class, wait_class) = LossClass::of_waits(one.kind);
+        let (own_class, wait_class) = LossClass::of_waits(one);
         let Some(class) = own_class.or(wait_class) else {
             continue;
         };
@@ -81,7 +81,8 @@ pub(crate) fn of_process(process: &Process) -> Vec<SynchronisationPoint> {
             point.count += share.count;
             point.wait_ns = point.wait_ns.saturating_add(wait);
             point.last_wait_ns = point.last_wait_ns.saturating_add(share.last_wait_ns);
-            point.longest_wait_ns = point.longest_wait_ns.max(longest);
+            // Of a wait, what lacked a processor is not the construct's.
+            point.longest_wait_ns = point.longest_wait_ns.max(longest.min(wait));
             point.critical_path_ns = point.critical_path_ns.saturating_add(share.path_ns);
             if own_class.is_none() && one.kind != ConstructKind::Parallel {
                 point.block_ns = point

@@ -104,6 +104,17 @@ pub struct Construct {
     pub shares: Vec<Share>,
 }
 
+impl Construct {
+    /// Whether it is a call that starts MPI or ends it.
+    pub(crate) fn starts_or_ends_mpi(&self) -> bool {
+        const CALLS: [&str; 3] = ["mpi_init", "mpi_init_thread", "mpi_finalize"];
+        // Fortran compilers write names in lower case, and underscores behind them.
+        let name = self.name.as_deref().unwrap_or_default();
+        let name = name.to_ascii_lowercase();
+        self.kind == ConstructKind::Mpi && CALLS.contains(&name.trim_end_matches('_'))
+    }
+}
+
 /// How the iterations of a loop are given to threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -46,7 +46,7 @@ pub fn write_timeline(recording: &Recording, output: &mut impl Write) -> io::Res
         let microseconds = |ns: u64| (ns + offset) as f64 / 1000.0;
         for span in &process.spans {
             let one = &process.constructs[span.construct];
-            let (own_class, wait_class) = LossClass::of_waits(one.kind);
+            let (own_class, wait_class) = LossClass::of_waits(one);
             let lost = own_class.or(wait_class).map_or("work", LossClass::words);
             let mut event = json!({
                 "ph": "X",

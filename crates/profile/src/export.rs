@@ -1,14 +1,17 @@
-//! Recordings in the formats of other programs, with all names: sample by sample, but for the flame graph.
+//! Recordings in the formats of other programs, with all names: sample by sample, but for the
+//! flame graph and Hatchet's tree.
 //!
 //! | function | format | read by |
 //! |---|---|---|
 //! | [`flame_graph()`] | SVG | browsers |
+//! | [`hatchet()`] | JSON | Hatchet, a library of Python |
 //! | [`pprof()`] | `profile.proto`, compressed | `go tool pprof`, Grafana, Google Cloud |
 //! | [`firefox()`] | processed profile, JSON | profiler.firefox.com |
 //! | [`speedscope()`] | `file-format-schema.json` | speedscope.app |
 
 mod firefox;
 mod flame_graph;
+mod hatchet;
 mod pprof;
 mod speedscope;
 #[cfg(test)]
@@ -16,5 +19,6 @@ mod tests;
 
 pub use firefox::firefox;
 pub use flame_graph::flame_graph;
+pub use hatchet::hatchet;
 pub use pprof::pprof;
 pub use speedscope::speedscope;

@@ -108,6 +108,11 @@ pub(crate) struct ProfileArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) flame_graph: Option<PathBuf>,
 
+    /// Write the calling context tree for Hatchet to this file too (Python:
+    /// GraphFrame.from_literal(json.load(open(FILE))))
+    #[arg(long, value_name = "FILE")]
+    pub(crate) hatchet: Option<PathBuf>,
+
     /// Write the samples for pprof to this file too (profile.proto, compressed)
     #[arg(long, value_name = "FILE")]
     pub(crate) pprof: Option<PathBuf>,

@@ -114,13 +114,15 @@ fn export(
     paths: &NamedPaths<'_>,
     profile: &Profile,
     typed: &ProfileArguments,
-) -> [Result<(), Failure>; 4] {
+) -> [Result<(), Failure>; 5] {
     let flame_graph = |path: &Path| keep(path, &export::flame_graph(profile)?);
+    let hatchet = |path: &Path| keep(path, &serde_json::to_vec(&export::hatchet(profile))?);
     let pprof = |path: &Path| keep(path, &export::pprof(paths)?);
     let firefox = |path: &Path| keep(path, &serde_json::to_vec(&export::firefox(paths))?);
     let speedscope = |path: &Path| keep(path, &serde_json::to_vec(&export::speedscope(paths))?);
     [
         typed.flame_graph.as_deref().map_or(Ok(()), flame_graph),
+        typed.hatchet.as_deref().map_or(Ok(()), hatchet),
         typed.pprof.as_deref().map_or(Ok(()), pprof),
         typed.firefox.as_deref().map_or(Ok(()), firefox),
         typed.speedscope.as_deref().map_or(Ok(()), speedscope),

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::hierarchy::Hierarchy;
 use crate::location::Location;
 
 fn construct(kind: ConstructKind, own: [u64; 2], wait: [u64; 2]) -> Construct {
@@ -52,6 +53,33 @@ fn every_nanosecond_has_one_reason() {
     assert_eq!(losses.get(LossClass::Critical), 100);
     assert_eq!(one.productive_ns(), 300 + 50 + 800 + 150);
     assert_eq!(one.insufficient_parallelism_ns(), 340);
+}
+
+/// What starts MPI is a loss of its own, and no part of the run that efficiencies are of; the control:
+/// another call of MPI is communication, and lowers them.
+#[test]
+fn the_start_of_mpi_is_apart() {
+    let told = |name: &str| {
+        let mut call = construct(ConstructKind::Mpi, [400, 0], [0, 0]);
+        call.name = Some(name.to_owned());
+        call.shares
+            .iter_mut()
+            .for_each(|share| share.total_ns = share.own_ns);
+        let work = construct(ConstructKind::Serial, [600, 0], [0, 0]);
+        let program = process(1000, vec![call, work]);
+        let losses = Characteristics::of_process(&program).losses();
+        let efficiency = Hierarchy::of_process(&program).communication_efficiency;
+        let of = |class| losses.get(class);
+        (
+            of(LossClass::Launch),
+            of(LossClass::Communication),
+            efficiency,
+        )
+    };
+    for name in ["MPI_Init", "mpi_init_thread_", "MPI_Finalize"] {
+        assert_eq!(told(name), (400, 0, 1.0));
+    }
+    assert_eq!(told("MPI_Initialized"), (0, 400, 0.6));
 }
 
 proptest! {

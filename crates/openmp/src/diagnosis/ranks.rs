@@ -1,6 +1,6 @@
 //! Ranks of an MPI job that come late where all of them meet.
 
-use super::{Finding, seconds, starts_or_ends_mpi};
+use super::{Finding, seconds};
 use crate::characteristics::LossClass;
 use crate::points::SynchronisationPoint;
 
@@ -25,7 +25,7 @@ pub(crate) fn late(ranks: &[Rank<'_>]) -> Vec<Finding> {
     let calls = first
         .points
         .iter()
-        .filter(|point| point.class == LossClass::Communication && !starts_or_ends_mpi(point));
+        .filter(|point| point.class == LossClass::Communication);
     let findings = calls.filter_map(|point| {
         let same = |rank: &Rank<'_>| {
             let is_same = |other: &&SynchronisationPoint| {
@@ -132,7 +132,11 @@ mod tests {
             vec![point("MPI_Bcast", 300, 6)],
         ];
         assert_eq!(late_at(&counts), []);
-        let starts = [300, 0].map(|wait| vec![point("MPI_Init", wait, 1)]);
+        let starts = [300, 0].map(|wait| {
+            let mut start = point("MPI_Init", wait, 1);
+            start.class = LossClass::Launch;
+            vec![start]
+        });
         assert_eq!(late_at(&starts), []);
         assert_eq!(late_at(&[vec![point("MPI_Barrier", 300, 5)]]), []);
         // And nobody is late where all wait as long.

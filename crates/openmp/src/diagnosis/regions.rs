@@ -62,7 +62,7 @@ impl Regions {
                 Some(LossClass::Desynchronisation | LossClass::Barrier | LossClass::Tasks)
             )
         };
-        let (own, at_end) = LossClass::of_waits(one.kind);
+        let (own, at_end) = LossClass::of_waits(one);
         let waits = one.shares.iter().map(|share| {
             let own = if is_for_work(own) { share.own_ns } else { 0 };
             let at_end = if is_for_work(at_end) {

@@ -8,6 +8,7 @@ use unspool_profile_record::Recording;
 
 use super::{firefox, pprof, speedscope};
 use crate::named_paths::NamedPaths;
+use crate::profile::Profile;
 use crate::recordings::of_paths;
 
 /// Paths, outermost function first, and nanoseconds.
@@ -221,4 +222,29 @@ fn firefox_has_tables_that_lead_to_names() {
     let mut rounded = expected();
     *rounded.get_mut("main+0x10").unwrap() = 0;
     assert_eq!(times, rounded);
+}
+
+/// Each node has its time and that of those below, which are those that it called.
+#[test]
+fn trees_for_hatchet_are_nested() {
+    let recording = of_paths(&[
+        (&["a", "b"], 3_000_000_000),
+        (&["a"], 1_000_000_000),
+        (&["c"], 5),
+    ]);
+    let tree = super::hatchet(&Profile::new(&NamedPaths::new(&recording)));
+    let [a, c] = tree.as_array().expect("a list").as_slice() else {
+        panic!("{tree}");
+    };
+    let metrics = |node: &Value| {
+        let of = |name: &str| node["metrics"][name].as_f64().expect("a number");
+        (of("time"), of("time (inc)"))
+    };
+    assert_eq!(a["frame"]["name"], "a+0x10");
+    assert_eq!(metrics(a), (1.0, 4.0));
+    let children = a["children"].as_array().expect("a list");
+    assert_eq!(children.len(), 1);
+    assert_eq!(metrics(&children[0]), (3.0, 3.0));
+    assert!(children[0].get("children").is_none());
+    assert_eq!(metrics(c), (5e-9, 5e-9));
 }
