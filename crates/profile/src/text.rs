@@ -20,6 +20,8 @@ pub(crate) const DEEPEST: usize = 60;
 pub enum View {
     /// Functions and lines.
     Flat,
+    /// Where most of the time is, from above.
+    HotPath,
     /// What each function called.
     TopDown,
     /// What each function was called by.
@@ -41,6 +43,7 @@ impl Profile {
         for view in views {
             match view {
                 View::Flat => self.write_flat(out)?,
+                View::HotPath => self.write_hot_path(out)?,
                 View::TopDown => {
                     writeln!(out, "\nTop down: what was called from where")?;
                     self.write_tree(out, &self.tree)?;
@@ -321,6 +324,35 @@ impl Profile {
         Ok(())
     }
 
+    /// From the outermost function with the most time to the one it calls with the most, as long as
+    /// that has at least half of it.
+    fn write_hot_path(&self, out: &mut String) -> std::fmt::Result {
+        writeln!(
+            out,
+            "\nHot path: most of the time, until it divides\n   total    self"
+        )?;
+        let (children, outermost) = self.tree.children();
+        let mut next = outermost.first().copied();
+        let mut depth = 0;
+        while let Some(place) = next {
+            let node = &self.tree.nodes()[place];
+            let (all, own) = (self.percent(node.total_ns), self.percent(node.self_ns));
+            let name = &self.functions[node.function.0].name;
+            writeln!(
+                out,
+                "{all} {own}  {}{name}",
+                "  ".repeat(depth.min(DEEPEST))
+            )?;
+            let called = children[place].first().copied();
+            next = called.filter(|&called| {
+                let called_ns = self.tree.nodes()[called].total_ns;
+                called_ns >= node.total_ns.div_ceil(2)
+            });
+            depth += 1;
+        }
+        Ok(())
+    }
+
     fn write_tree(&self, out: &mut String, tree: &CallTree) -> std::fmt::Result {
         writeln!(out, "   total    self")?;
         let (children, outermost) = tree.children();
@@ -408,6 +440,24 @@ mod tests {
         assert_eq!(window(SECOND, Some(9 * SECOND)), expected);
         assert!(window(5 * SECOND, None).contains(" 0.0 %"));
         assert!(!summary(None, None).contains("samples are of"));
+    }
+
+    #[test]
+    fn the_hot_path_ends_where_time_divides() {
+        let recording = of_paths(&[
+            (&["main", "work", "left"], 4 * SECOND),
+            (&["main", "work", "right"], 3 * SECOND),
+            (&["main", "work"], 2 * SECOND),
+            (&["main", "rest"], SECOND),
+        ]);
+        let text = Profile::new(&NamedPaths::new(&recording)).to_text(&[View::HotPath]);
+        let (_, path) = text.split_once("total    self\n").expect("a path");
+        let shown: Vec<&str> = path.lines().collect();
+        let expected = [
+            " 100.0 %    0.0 %  main+0x10",
+            "  90.0 %   20.0 %    work+0x10",
+        ];
+        assert_eq!(shown, expected, "{text}");
     }
 
     #[test]

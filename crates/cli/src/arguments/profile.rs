@@ -65,7 +65,7 @@ pub(crate) struct ProfileArguments {
         long,
         value_enum,
         value_delimiter = ',',
-        default_value = "flat,top-down,bottom-up",
+        default_value = "flat,hot-path,top-down,bottom-up",
         conflicts_with_all = ["json", "folded"]
     )]
     pub(crate) view: Vec<ViewChoice>,
@@ -173,6 +173,8 @@ pub(crate) enum ScalingChoice {
 pub(crate) enum ViewChoice {
     /// Functions, lines of the source and threads
     Flat,
+    /// Where most of the time is, from above, until it divides
+    HotPath,
     /// What each function called
     TopDown,
     /// What each function was called by

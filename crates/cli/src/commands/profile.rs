@@ -134,6 +134,7 @@ fn views(typed: &ProfileArguments) -> Vec<View> {
     choices
         .map(|choice| match choice {
             ViewChoice::Flat => View::Flat,
+            ViewChoice::HotPath => View::HotPath,
             ViewChoice::TopDown => View::TopDown,
             ViewChoice::BottomUp => View::BottomUp,
         })

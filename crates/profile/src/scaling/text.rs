@@ -37,6 +37,8 @@ impl Scaling {
         for view in views {
             match view {
                 View::Flat => self.write_functions(out)?,
+                // Losses divide otherwise than time.
+                View::HotPath => {}
                 View::TopDown => {
                     self.write_tree(out, "Top down: the loss by call path", &self.contexts)?
                 }
