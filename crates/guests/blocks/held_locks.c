@@ -12,7 +12,7 @@ static void work(long number) {
             KEEP;
             pthread_mutex_unlock(&left);
             UNLESS_RACY(pthread_mutex_lock(&right);)
-            total++; // race: total, holding read-write lock gate (to read)
+            total++; // race: total, holding read-write lock gate (to read), lacking mutex right
             KEEP;
             UNLESS_RACY(pthread_mutex_unlock(&right);)
             pthread_rwlock_unlock(&gate);
@@ -22,7 +22,7 @@ static void work(long number) {
             KEEP;
             pthread_mutex_unlock(&right);
             UNLESS_RACY(pthread_mutex_lock(&left);)
-            counter++; // race: counter, holding nothing
+            counter++; // race: counter, holding nothing, lacking mutex left
             KEEP;
             UNLESS_RACY(pthread_mutex_unlock(&left);)
         }

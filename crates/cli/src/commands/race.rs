@@ -5,6 +5,7 @@ mod described;
 mod described_race;
 mod heap_block;
 mod locks;
+mod mending;
 mod sarif;
 mod source_tree;
 mod stacks;

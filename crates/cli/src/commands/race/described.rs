@@ -11,6 +11,7 @@ use unspool_report::{CodePlace, Places};
 use super::described_race::{DescribedRace, merged};
 use super::heap_block::DescribedBlock;
 use super::locks::{DescribedLocks, DescribedUse};
+use super::mending::Mending;
 use super::stacks::{Stack, Stacks};
 use super::suppressions::Suppressions;
 use super::system_call_names::system_call_name;
@@ -157,6 +158,7 @@ fn as_json(race: &DescribedRace) -> Value {
     let [held_at_first, held_at_second] = &race.locks;
     let first = access((first, at_first, held_at_first));
     let second = access((second, at_second, held_at_second));
+    let mended_by = race.mended_by();
     json!({
         "first": first,
         "second": second,
@@ -164,6 +166,7 @@ fn as_json(race: &DescribedRace) -> Value {
         "bytes": race.race.bytes,
         "object": race.data,
         "block": race.block.as_ref().map(DescribedBlock::as_json),
+        "mended_by": mended_by.iter().map(Mending::as_json).collect::<Vec<_>>(),
         "occurrences": race.race.occurrences,
         "time": race.race.time,
     })

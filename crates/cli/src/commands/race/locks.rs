@@ -38,7 +38,7 @@ pub(super) struct DescribedUse {
     lock: String,
     address: u64,
     kind: LockKind,
-    is_shared: bool,
+    pub(super) is_shared: bool,
     pub(super) stack: Stack,
 }
 
@@ -220,6 +220,16 @@ impl DescribedUse {
             is_shared: used.is_shared,
             stack: stacks.of_request(used.context),
         }
+    }
+
+    /// What it is called.
+    pub(super) fn name(&self) -> &str {
+        &self.lock
+    }
+
+    /// Whether another use is of the same lock.
+    pub(super) fn is_of(&self, other: &DescribedUse) -> bool {
+        (self.address, self.kind) == (other.address, other.kind)
     }
 
     pub(super) fn text(&self) -> String {

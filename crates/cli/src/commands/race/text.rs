@@ -95,6 +95,9 @@ fn one(described: &Described, race: &DescribedRace) -> String {
         text += &stack.lines("         ");
         text += &locks(described, held.as_deref());
     }
+    for mending in race.mended_by() {
+        text += &format!("     {}\n", mending.text());
+    }
     if let Some(block) = &race.block {
         let steps = [
             ("allocated", Some(&block.allocated)),

@@ -2,7 +2,8 @@
 //! `crates/guests/blocks`. Each source is two programs, as those of `crates/guests/races` are. A label
 //! `race: VARIABLE, of BLOCK` names the block whose label `allocated: BLOCK SIZE` stands where it is
 //! allocated, and perhaps `freed: BLOCK` where it is freed; `race: VARIABLE, holding LOCK & LOCK` the
-//! locks that are held there, the first one first. While the program runs and over its trace the
+//! locks that are held there, the first one first, and `lacking` the one that orders the accesses in the
+//! twin, as the answer has to say. While the program runs and over its trace the
 //! answer must be the same.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,6 +51,8 @@ struct Said {
     blocks: BTreeMap<u64, String>,
     /// The locks that are held on a line.
     held: BTreeMap<u64, Vec<String>>,
+    /// The lock that would order the accesses if it were held on a line, too.
+    lacking: BTreeMap<u64, String>,
     /// Where each block is allocated, and how large it is.
     allocated: BTreeMap<String, (u64, u64)>,
     /// Where it is freed.
@@ -64,6 +67,9 @@ impl Said {
             for part in label("race").into_iter().flat_map(|it| it.split(", ")) {
                 if let Some(block) = part.strip_prefix("of ") {
                     said.blocks.insert(number, block.to_owned());
+                }
+                if let Some(lock) = part.strip_prefix("lacking ") {
+                    said.lacking.insert(number, lock.to_owned());
                 }
                 if let Some(locks) = part.strip_prefix("holding ") {
                     let locks = locks.split(" & ").filter(|it| *it != "nothing");
@@ -105,6 +111,15 @@ impl Said {
                 if line(&block["freed"]) != self.freed.get(name).copied() {
                     return Some("it was freed, or was not");
                 }
+            }
+        }
+        let mended_by = race["mended_by"].as_array().cloned().unwrap_or_default();
+        for (name, line) in ["first", "second"].into_iter().zip(&lines) {
+            let told = mended_by.iter().filter(|lock| lock["at"] == name);
+            let told = told.map(|lock| lock["object"].as_str().unwrap_or("?"));
+            let expected = line.and_then(|line| self.lacking.get(&line));
+            if !told.eq(expected.map(String::as_str)) {
+                return Some("another lock would order the two");
             }
         }
         for (side, line) in sides.into_iter().zip(lines) {
