@@ -14,7 +14,7 @@ use unspool_guests::{Ending, Guest, Invocation, Outcome, catalog::programs_folde
 use crate::comparison::runs_alike;
 use crate::guest_programs::build;
 use crate::observer::{
-    Verdict, natively, run, run_well, traced, translated, trial, unspool, wrong,
+    COMMAND, Verdict, natively, run, run_well, traced, translated, trial, unspool, wrong,
 };
 use crate::scratch::Scratch;
 
@@ -250,8 +250,14 @@ fn address_space(scratch: &Scratch) -> Result<(), Verdict> {
         scratch,
         &after(scratch, limit, &translated(scratch, &command)),
     )?;
-    for (option, kilobytes) in [("v", 1_000_000), ("v", 20_000)] {
-        let limit = format!("ulimit -{option} {kilobytes}");
+    // A process for which there is no room for the executable itself is killed by the kernel.
+    let module = unspool_binary::Module::open(&COMMAND).map_err(|error| error.to_string())?;
+    let (start, end) = module
+        .span()
+        .ok_or_else(|| "an executable has segments".to_owned())?;
+    let little_more = (end.0 - start.0) / 1024 + 1000;
+    for kilobytes in [1_000_000, little_more] {
+        let limit = format!("ulimit -v {kilobytes}");
         run_well(
             scratch,
             &after(scratch, &limit, &natively(scratch, &command)),
