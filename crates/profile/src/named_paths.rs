@@ -39,7 +39,9 @@ impl<'a> NamedPaths<'a> {
         let named = |(number, frame): (&u32, &Frame)| (*number, names.of(frame));
         let frames = recording.frames.iter().map(named).collect();
         let mut loops_of_frames = FxHashMap::default();
-        for (&number, frame) in &recording.frames {
+        // In one order always, so that a recording is told in the same words whenever it is.
+        let numbered: BTreeMap<&u32, &Frame> = recording.frames.iter().collect();
+        for (&number, frame) in numbered {
             if let Some(place) = names.loop_of(frame) {
                 loops_of_frames.insert(number, place);
             }
