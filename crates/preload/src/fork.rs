@@ -168,8 +168,11 @@ mod tests {
         static IS_DONE: AtomicBool = AtomicBool::new(false);
         let busy = std::thread::spawn(|| {
             while !IS_DONE.load(Ordering::Relaxed) {
-                let _held = COUNT.lock().unwrap();
+                let held = COUNT.lock().unwrap();
                 std::thread::sleep(Duration::from_millis(1));
+                drop(held);
+                // Else it has the lock again before anyone who waits for it wakes up.
+                std::thread::sleep(Duration::from_micros(100));
             }
         });
         // The control: without handlers, some child finds a lock that nobody will release.

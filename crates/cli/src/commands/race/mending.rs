@@ -7,9 +7,6 @@ use super::described_race::DescribedRace;
 use super::locks::DescribedUse;
 use super::stacks::Stack;
 
-/// Locks of one race that are told.
-const MOST: usize = 3;
-
 /// A lock that would order both accesses if it were held at one of them as it is at the other.
 #[derive(Debug)]
 pub(super) struct Mending<'a> {
@@ -50,7 +47,6 @@ impl DescribedRace {
                 }
             }
         }
-        all.truncate(MOST);
         all
     }
 }
