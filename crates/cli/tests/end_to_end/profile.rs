@@ -290,7 +290,7 @@ fn kept(scratch: &Scratch, by: By) -> Result<(), Verdict> {
     let folded = profile(scratch, by, &["--folded", &file])?.stdout_text();
     let is_path = |line: &str| line.contains("main;descend;burn ");
     let text = profile(scratch, by, &[&file])?.stdout_text();
-    let is_whole = ["Top down", "Bottom up", "failure rate", "shares.c:"]
+    let is_whole = ["Top down", "Bottom up", "failure rate", "burn.h:"]
         .iter()
         .all(|part| text.contains(part));
     match folded.lines().any(is_path) && is_whole {

@@ -8,25 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#define APART __attribute__((noinline, noipa))
+#include "profile/burn.h"
+
 #define INLINED static inline __attribute__((always_inline))
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
-APART double burn(double seconds) {
-    double end = now() + seconds;
-    volatile double value = 1;
-    while (now() < end)
-        for (int i = 0; i < 20000; i++)
-            value = value * 1.0000001;
-    return value;
-}
 
 INLINED double multiplied(double value, int times) {
     volatile double product = value;

@@ -4,27 +4,11 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
-#define APART __attribute__((noinline, noipa))
+#include "profile/burn.h"
 
 static volatile double kept;
 static long threads = 1;
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
-APART double burn(double seconds) {
-    double end = now() + seconds;
-    volatile double value = 1;
-    while (now() < end)
-        for (int i = 0; i < 20000; i++)
-            value = value * 1.0000001;
-    return value;
-}
 
 // What follows each call keeps it from being a tail call.
 APART double divided(void) {

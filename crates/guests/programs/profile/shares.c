@@ -6,27 +6,11 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/time.h>
-#include <time.h>
 
-#define APART __attribute__((noinline, noipa))
+#include "profile/burn.h"
 
 static volatile sig_atomic_t ticks;
 static volatile double kept;
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
-APART double burn(double seconds) {
-    double end = now() + seconds;
-    volatile double value = 1;
-    while (now() < end)
-        for (int i = 0; i < 20000; i++)
-            value = value * 1.0000001;
-    return value;
-}
 
 // What follows each call keeps it from being a tail call.
 APART double left(double seconds) {
