@@ -9,7 +9,6 @@ use rustc_hash::FxHashMap;
 use unspool_binary::SourceLine;
 
 use crate::named_paths::NamedPaths;
-use crate::names::Names;
 use crate::text::printable;
 
 /// Instructions without any time that are shown before and behind those with some.
@@ -41,7 +40,6 @@ impl NamedPaths<'_> {
     /// # Errors
     /// If no sample was in such a function, or none of its code can be read.
     pub fn annotate(&self, function: &str) -> Result<String, String> {
-        let mut names = Names::new(self.recording);
         let mut codes: Vec<(u32, Range<u64>)> = Vec::new();
         for (&number, frame) in &self.recording.frames {
             let is_it = self
@@ -49,7 +47,7 @@ impl NamedPaths<'_> {
                 .functions
                 .first()
                 .is_some_and(|name| name == function);
-            let code = is_it.then(|| names.code_of(frame)).flatten();
+            let code = is_it.then(|| self.names.code_of(frame)).flatten();
             if let (Some(image), Some(code)) = (frame.image, code)
                 && !codes.contains(&(image, code.clone()))
             {
@@ -60,7 +58,7 @@ impl NamedPaths<'_> {
         let mut text = String::new();
         let mut sources = Sources::default();
         for (image, code) in codes {
-            let Some((bytes, lines)) = names.instructions_of(image, &code) else {
+            let Some((bytes, lines)) = self.names.instructions_of(image, &code) else {
                 continue;
             };
             let times = self.times(image, &code);

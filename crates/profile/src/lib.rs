@@ -17,6 +17,7 @@ mod call_tree;
 pub mod export;
 mod folded;
 mod json;
+mod loop_times;
 mod named_paths;
 mod names;
 mod profile;
@@ -28,8 +29,9 @@ mod structure;
 mod text;
 
 pub use call_tree::{CallTree, FunctionId, TreeNode};
+pub use loop_times::LoopTime;
 pub use named_paths::NamedPaths;
-pub use profile::{Function, LineTime, LoopTime, Profile, Spread, ThreadTime};
+pub use profile::{Function, LineTime, Profile, Spread, ThreadTime};
 pub use quality::Quality;
 pub use scaling::{BothTimes, Context, Expectation, RunSize, Scaling};
 pub use structure::Loop;

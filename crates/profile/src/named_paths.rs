@@ -7,7 +7,6 @@ use unspool_binary::SourceLine;
 use unspool_profile_record::{Frame, Recording, Sample};
 
 use crate::names::{Named, Names};
-use crate::structure::Loop;
 
 /// One function on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,13 +21,9 @@ pub(crate) struct Step<'a> {
 #[derive(Debug)]
 pub struct NamedPaths<'a> {
     pub(crate) recording: &'a Recording,
+    /// The files that it names.
+    pub(crate) names: Names<'a>,
     frames: FxHashMap<u32, Named>,
-    /// The loops of the functions on paths, outer ones before those within.
-    pub(crate) loops: Vec<Loop>,
-    /// The place of the innermost loop that a frame is in.
-    loops_of_frames: FxHashMap<u32, usize>,
-    /// What could not be read.
-    pub(crate) problems: Vec<String>,
 }
 
 impl<'a> NamedPaths<'a> {
@@ -38,20 +33,10 @@ impl<'a> NamedPaths<'a> {
         let mut names = Names::new(recording);
         let named = |(number, frame): (&u32, &Frame)| (*number, names.of(frame));
         let frames = recording.frames.iter().map(named).collect();
-        let mut loops_of_frames = FxHashMap::default();
-        // In one order always, so that a recording is told in the same words whenever it is.
-        let numbered: BTreeMap<&u32, &Frame> = recording.frames.iter().collect();
-        for (&number, frame) in numbered {
-            if let Some(place) = names.loop_of(frame) {
-                loops_of_frames.insert(number, place);
-            }
-        }
         NamedPaths {
             recording,
+            names,
             frames,
-            loops: names.loops,
-            loops_of_frames,
-            problems: names.problems,
         }
     }
 
@@ -69,11 +54,6 @@ impl<'a> NamedPaths<'a> {
             next = node.parent;
         }
         frames
-    }
-
-    /// The place of the innermost loop that a frame is in, in the list of all loops.
-    pub(crate) fn loop_of(&self, frame: u32) -> Option<usize> {
-        self.loops_of_frames.get(&frame).copied()
     }
 
     /// The functions of a frame, the innermost first.

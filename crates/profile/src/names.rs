@@ -11,7 +11,7 @@ use unspool_binary::{FileAddress, FrameInformation, Module, SourceLine, SourceLi
 use unspool_profile_record::{Frame, Image, Recording};
 use unspool_unwind::{Entries, Section};
 
-use crate::structure::{FunctionLoops, Graph, Leave, Loop};
+use crate::structure::{FunctionLoops, Graph, Leave};
 
 /// What is known of a frame.
 #[derive(Debug, Clone, Default)]
@@ -42,17 +42,15 @@ impl Named {
 }
 
 /// The files of a recording.
+#[derive(Debug)]
 pub(crate) struct Names<'a> {
     recording: &'a Recording,
     files: FxHashMap<u32, Option<Symbols>>,
-    /// Where in the list of all loops those of a function begin, by its image and address.
-    functions: FxHashMap<(u32, u64), (usize, FunctionLoops)>,
-    /// All loops of the functions on paths.
-    pub(crate) loops: Vec<Loop>,
     /// What could not be read.
     pub(crate) problems: Vec<String>,
 }
 
+#[derive(Debug)]
 struct Symbols {
     file: Option<File>,
     module: Module,
@@ -141,8 +139,6 @@ impl<'a> Names<'a> {
         Names {
             recording,
             files: FxHashMap::default(),
-            functions: FxHashMap::default(),
-            loops: Vec::new(),
             problems: Vec::new(),
         }
     }
@@ -203,45 +199,29 @@ impl<'a> Names<'a> {
     }
 }
 
+/// What is known of the files of frames that were named.
 impl Names<'_> {
-    /// The place in the list of the innermost loop that a frame is in, once it has been named.
-    pub(crate) fn loop_of(&mut self, frame: &Frame) -> Option<usize> {
-        let image = frame.image?;
-        let symbols = self.files.get(&image)?.as_ref()?;
-        let code = symbols.code_of(frame.address)?;
-        let (all, key) = (&mut self.loops, (image, code.start));
-        let (first, function) = self.functions.entry(key).or_insert_with(|| {
-            let first = all.len();
-            let found = symbols.loops_of(&code).unwrap_or_default();
-            let at_home = found.loops.iter().cloned().map(|one| Loop {
-                parent: one.parent.map(|parent| first + parent),
-                ..one
-            });
-            all.extend(at_home);
-            (first, found)
-        });
-        Some(*first + function.at(frame.address)?)
+    fn symbols(&self, image: u32) -> Option<&Symbols> {
+        self.files.get(&image)?.as_ref()
     }
-}
 
-impl Names<'_> {
     /// The code of the function that a frame is in.
-    pub(crate) fn code_of(&mut self, frame: &Frame) -> Option<Range<u64>> {
-        let number = frame.image?;
-        let image = self.recording.images.get(&number)?;
-        let problems = &mut self.problems;
-        let file = self.files.entry(number);
-        let symbols = file.or_insert_with(|| open(image, problems)).as_ref()?;
-        symbols.code_of(frame.address)
+    pub(crate) fn code_of(&self, frame: &Frame) -> Option<Range<u64>> {
+        self.symbols(frame.image?)?.code_of(frame.address)
     }
 
-    /// The bytes of some code of an image whose functions were asked for, and what finds their lines.
+    /// The loops of the code in a range of an image.
+    pub(crate) fn loops_of(&self, image: u32, code: &Range<u64>) -> Option<FunctionLoops> {
+        self.symbols(image)?.loops_of(code)
+    }
+
+    /// The bytes of some code of an image, and what finds their lines.
     pub(crate) fn instructions_of(
         &self,
         image: u32,
         code: &Range<u64>,
     ) -> Option<(Vec<u8>, impl Fn(u64) -> Option<SourceLine>)> {
-        let symbols = self.files.get(&image)?.as_ref()?;
+        let symbols = self.symbols(image)?;
         let line = |address| symbols.lines.find(FileAddress(address));
         Some((symbols.bytes_of(code)?, line))
     }

@@ -6,9 +6,9 @@ use rustc_hash::FxHashMap;
 use unspool_profile_record::{Counted, Ending, Recording, Settings, Window};
 
 use crate::call_tree::{CallTree, FunctionId};
+use crate::loop_times::LoopTime;
 use crate::named_paths::NamedPaths;
 use crate::quality::Quality;
-use crate::structure::Loop;
 
 /// A function and its time.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,21 +67,6 @@ pub struct LineTime {
     pub self_ns: u64,
 }
 
-/// A loop and its time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LoopTime {
-    /// Where it is.
-    pub code: Loop,
-    /// The function that has it in its code; where that was inlined, the one that it was inlined into.
-    pub function: String,
-    /// The file that it is in.
-    pub image: String,
-    /// The time in it, without loops within and what was called.
-    pub self_ns: u64,
-    /// The time in it with all that.
-    pub total_ns: u64,
-}
-
 /// A thread and its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadTime {
@@ -126,7 +111,8 @@ pub struct Profile {
     pub tree: CallTree,
     /// Lines, those with the most time first.
     pub lines: Vec<LineTime>,
-    /// Loops of the functions on paths, outer ones before those within.
+    /// Loops of the functions on paths, outer ones before those within; none before
+    /// [they are looked for](Profile::find_loops).
     pub loops: Vec<LoopTime>,
     /// Threads, by process and number.
     pub threads: Vec<ThreadTime>,
@@ -208,10 +194,10 @@ impl Profile {
             functions,
             tree,
             lines: sorted(lines),
-            loops: times_of_loops(paths),
+            loops: Vec::new(),
             threads: named_threads(paths, threads),
             quality: Quality::of(recording),
-            problems: [&recording.problems[..], &paths.problems].concat(),
+            problems: [&recording.problems[..], &paths.names.problems].concat(),
         }
     }
 
@@ -226,46 +212,6 @@ impl Profile {
                 .then_with(|| one.name.cmp(&other.name))
         });
         functions
-    }
-}
-
-/// The time in each loop: of a path that leads through it several times, once.
-fn times_of_loops(paths: &NamedPaths<'_>) -> Vec<LoopTime> {
-    let mut times: Vec<LoopTime> = paths.loops.iter().cloned().map(of_nobody).collect();
-    let mut counted_at = vec![usize::MAX; times.len()];
-    for (number, sample) in paths.recording.samples.iter().enumerate() {
-        for (depth, frame) in paths.frames(sample).into_iter().enumerate() {
-            let innermost = paths.loop_of(frame);
-            if let (0, Some(place)) = (depth, innermost) {
-                let own = &mut times[place].self_ns;
-                *own = own.saturating_add(sample.weight_ns);
-            }
-            let mut around = innermost;
-            while let Some(place) = around {
-                if times[place].function.is_empty() {
-                    let named = paths.frame(frame);
-                    let outermost = named.functions.first();
-                    times[place].function = outermost.cloned().unwrap_or_default();
-                    times[place].image.clone_from(&named.image);
-                }
-                if std::mem::replace(&mut counted_at[place], number) != number {
-                    let all = &mut times[place].total_ns;
-                    *all = all.saturating_add(sample.weight_ns);
-                }
-                around = times[place].code.parent;
-            }
-        }
-    }
-    times
-}
-
-fn of_nobody(code: Loop) -> LoopTime {
-    LoopTime {
-        code,
-        function: String::new(),
-        image: String::new(),
-        self_ns: 0,
-        total_ns: 0,
     }
 }
 

@@ -6,7 +6,8 @@ use std::fmt::Write;
 use unspool_profile_record::Source;
 
 use crate::call_tree::CallTree;
-use crate::profile::{Function, LoopTime, Profile};
+use crate::loop_times::LoopTime;
+use crate::profile::{Function, Profile};
 
 /// Functions, lines and threads of a list that are shown.
 pub(crate) const SHOWN: usize = 20;

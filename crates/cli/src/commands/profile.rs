@@ -29,11 +29,11 @@ pub(crate) fn profile(typed: &ProfileArguments) -> Result<u8, Failure> {
         (None, words) => observe::program(words, typed)?,
     };
     let paths = NamedPaths::new(&recording);
-    let profile = Profile::new(&paths);
+    let mut profile = Profile::new(&paths);
     profile.problems.iter().for_each(warn);
     // Whoever reads the report may close its end at any time, which ends this process.
     let exported = export(&paths, &profile, typed);
-    let shown = show(&paths, &profile, typed);
+    let shown = show(&paths, &mut profile, typed);
     let results = [shown].into_iter().chain(exported);
     let mut failures = results.filter_map(Result::err);
     if let Some(first) = failures.next() {
@@ -52,18 +52,23 @@ pub(crate) fn profile(typed: &ProfileArguments) -> Result<u8, Failure> {
 /// Shows the report, or writes it to its file.
 fn show(
     paths: &NamedPaths<'_>,
-    profile: &Profile,
+    profile: &mut Profile,
     typed: &ProfileArguments,
 ) -> Result<(), Failure> {
     let mut missing = None;
     let report = if !typed.baseline.is_empty() {
         compare(profile, typed)?
     } else if typed.json {
+        profile.find_loops(paths);
         serde_json::to_string_pretty(&profile.to_json())? + "\n"
     } else if typed.folded {
         profile.to_folded()
     } else {
-        let mut text = profile.to_text(&views(typed));
+        let views = views(typed);
+        if views.contains(&View::Flat) {
+            profile.find_loops(paths);
+        }
+        let mut text = profile.to_text(&views);
         for function in &typed.annotate {
             match paths.annotate(function) {
                 Ok(code) => text.push_str(&code),

@@ -1,0 +1,117 @@
+//! The time in loops.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+use unspool_profile_record::Frame;
+
+use crate::named_paths::NamedPaths;
+use crate::profile::Profile;
+use crate::structure::{FunctionLoops, Loop};
+
+/// A loop and its time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoopTime {
+    /// Where it is.
+    pub code: Loop,
+    /// The function that has it in its code; where that was inlined, the one that it was inlined into.
+    pub function: String,
+    /// The file that it is in.
+    pub image: String,
+    /// The time in it, without loops within and what was called.
+    pub self_ns: u64,
+    /// The time in it with all that.
+    pub total_ns: u64,
+}
+
+impl Profile {
+    /// Finds the loops of all functions on paths, in their machine code, which takes some time: for who
+    /// shows them.
+    pub fn find_loops(&mut self, paths: &NamedPaths<'_>) {
+        self.loops = times_of_loops(paths);
+    }
+}
+
+/// The loops of a recording.
+#[derive(Default)]
+struct Loops {
+    /// Those of the functions on paths, outer ones before those within.
+    all: Vec<Loop>,
+    /// Where in the list those of a function begin, by its image and address.
+    functions: FxHashMap<(u32, u64), (usize, FunctionLoops)>,
+    /// The place of the innermost loop that a frame is in.
+    of_frames: FxHashMap<u32, usize>,
+}
+
+impl Loops {
+    fn of(paths: &NamedPaths<'_>) -> Loops {
+        let mut loops = Loops::default();
+        // In one order always, so that a recording is told in the same words whenever it is.
+        let numbered: BTreeMap<&u32, &Frame> = paths.recording.frames.iter().collect();
+        for (&number, frame) in numbered {
+            if let Some(place) = loops.innermost(paths, frame) {
+                loops.of_frames.insert(number, place);
+            }
+        }
+        loops
+    }
+
+    /// The place in the list of the innermost loop that a frame is in.
+    fn innermost(&mut self, paths: &NamedPaths<'_>, frame: &Frame) -> Option<usize> {
+        let image = frame.image?;
+        let code = paths.names.code_of(frame)?;
+        let (all, key) = (&mut self.all, (image, code.start));
+        let (first, function) = self.functions.entry(key).or_insert_with(|| {
+            let first = all.len();
+            let found = paths.names.loops_of(image, &code).unwrap_or_default();
+            let at_home = found.loops.iter().cloned().map(|one| Loop {
+                parent: one.parent.map(|parent| first + parent),
+                ..one
+            });
+            all.extend(at_home);
+            (first, found)
+        });
+        Some(*first + function.at(frame.address)?)
+    }
+}
+
+/// The time in each loop: of a path that leads through it several times, once.
+fn times_of_loops(paths: &NamedPaths<'_>) -> Vec<LoopTime> {
+    let loops = Loops::of(paths);
+    let mut times: Vec<LoopTime> = loops.all.into_iter().map(of_nobody).collect();
+    let mut counted_at = vec![usize::MAX; times.len()];
+    for (number, sample) in paths.recording.samples.iter().enumerate() {
+        for (depth, frame) in paths.frames(sample).into_iter().enumerate() {
+            let innermost = loops.of_frames.get(&frame).copied();
+            if let (0, Some(place)) = (depth, innermost) {
+                let own = &mut times[place].self_ns;
+                *own = own.saturating_add(sample.weight_ns);
+            }
+            let mut around = innermost;
+            while let Some(place) = around {
+                if times[place].function.is_empty() {
+                    let named = paths.frame(frame);
+                    let outermost = named.functions.first();
+                    times[place].function = outermost.cloned().unwrap_or_default();
+                    times[place].image.clone_from(&named.image);
+                }
+                if std::mem::replace(&mut counted_at[place], number) != number {
+                    let all = &mut times[place].total_ns;
+                    *all = all.saturating_add(sample.weight_ns);
+                }
+                around = times[place].code.parent;
+            }
+        }
+    }
+    times
+}
+
+fn of_nobody(code: Loop) -> LoopTime {
+    LoopTime {
+        code,
+        function: String::new(),
+        image: String::new(),
+        self_ns: 0,
+        total_ns: 0,
+    }
+}
