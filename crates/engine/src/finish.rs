@@ -36,7 +36,7 @@ pub(crate) fn unsupported_instruction(thread: &mut Thread, pc: u64) -> ! {
     let mut bytes = [0; MAX_LENGTH];
     let readable = guarded::read_short(pc, &mut bytes);
     let text = disassemble(&bytes[..readable], pc);
-    conclude(thread, Ending::Death);
+    conclude(thread, Ending::Death(None));
     diagnostics::fatal(&format!(
         "the program's instruction `{text}` at {pc:#x} cannot be run under observation\n\
          help: instructions that load the FS or GS selector, name memory in the GS segment in unusual ways or transfer control \
@@ -55,7 +55,7 @@ fn disassemble(bytes: &[u8], pc: u64) -> String {
 /// `exit_group`: all threads stop, what they recorded is kept, and the process ends.
 pub(crate) fn end_process(thread: &mut Thread, status: i32) -> ! {
     client::before_end(thread);
-    conclude(thread, Ending::Death);
+    conclude(thread, Ending::Death(None));
     let all = thread.clients().iter();
     let status = all.fold(status, |status, client| client.final_status(status));
     client::ended(thread, End::Exited(status));
@@ -84,7 +84,7 @@ pub(crate) fn conclude(thread: &mut Thread, ending: Ending) -> Option<ThreadHand
     let process = thread.process;
     match thread.role {
         AddressSpaceRole::VforkChild => return leave_list(process, thread),
-        AddressSpaceRole::SharedMemoryChild if ending != Ending::Death => {
+        AddressSpaceRole::SharedMemoryChild if !matches!(ending, Ending::Death(_)) => {
             // Should it succeed, the lender of its memory does the rest.
             thread.executing = true;
             return leave_list(process, thread);
@@ -103,7 +103,11 @@ pub(crate) fn conclude(thread: &mut Thread, ending: Ending) -> Option<ThreadHand
         AddressSpaceRole::Process => {}
     }
     signals::block_all();
-    let _watches: Vec<_> = thread.clients().iter().map(|it| it.end_begins()).collect();
+    let _watches: Vec<_> = thread
+        .clients()
+        .iter()
+        .map(|it| it.end_begins(ending))
+        .collect();
     while process
         .ending
         .swap(thread.tid.get() as usize, Ordering::AcqRel)
@@ -176,7 +180,7 @@ fn is_in_tool(process: &Process, handle: ThreadHandle) -> bool {
 /// Ends the process by a signal, as its default action does, after the trace is safe.
 pub(crate) fn die(thread: &mut Thread, signal: i32) -> ! {
     client::before_end(thread);
-    conclude(thread, Ending::Death);
+    conclude(thread, Ending::Death(Some(signal)));
     client::ended(thread, End::Killed(signal));
     actions::reset(signal);
     // SAFETY: the thread and process ids are this thread's.

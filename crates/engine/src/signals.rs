@@ -7,7 +7,7 @@ pub(crate) mod actions;
 pub(crate) mod delivery;
 pub(crate) mod directed;
 pub(crate) mod held;
-pub(crate) mod overtime;
+pub mod overtime;
 pub(crate) mod passed_on;
 mod pending;
 pub(crate) mod stepping;

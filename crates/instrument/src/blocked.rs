@@ -3,6 +3,10 @@
 //! A thread in the tool's code is taken for blocked when it waits for a lock (or whatever else
 //! a futex stands for) while the whole process uses no processor time, for ten seconds: then
 //! nobody is there any more who could wake it.
+//!
+//! One that runs and does not come to an end may have much to do. It is named ten seconds after a signal
+//! that is to end the program, which no thread takes any more, and before the others go without it: what
+//! it has seen would be missing, and nobody would know.
 
 use std::backtrace::Backtrace;
 use std::sync::Arc;
@@ -16,11 +20,18 @@ use super::buffers;
 use super::consumer::Consumer;
 use super::process::process;
 use super::world;
+use unspool_engine::client::Ending;
+use unspool_engine::signals::overtime::{PATIENCE_S, is_ending};
 use unspool_engine::signals::{self, STOP, bit};
 
 const INTERVAL: Duration = Duration::from_millis(500);
 /// Intervals without any progress.
 const PATIENCE: u32 = 20;
+/// Intervals that a signal which is to end the program waits, as [`PATIENCE_S`] has it.
+const SIGNAL_PATIENCE: u32 = PATIENCE_S as u32 * 2;
+/// Intervals that a thread may run in the tool's code while another one ends the process. The engine
+/// waits for it a little longer.
+const MUCH_PATIENCE: u32 = 120;
 /// Processor time in an interval that is none: that of looking.
 const NO_TIME: Duration = Duration::from_millis(20);
 
@@ -62,33 +73,93 @@ impl End {
 }
 
 /// Watches the end of the process, which the calling thread brings about.
-pub(crate) fn watch_end() -> Option<Watch> {
+pub(crate) fn watch_end(ending: Ending) -> Option<Watch> {
+    let is_asked = matches!(ending, Ending::Death(Some(signal)) if is_ending(signal));
+    watch(move |end, ender| look(end, ender, is_asked))
+}
+
+/// Watches the start of a thread, for which the calling thread waits. Neither takes signals meanwhile.
+pub(crate) fn watch_start() -> Option<Watch> {
+    watch(look_at_start)
+}
+
+fn watch(look: impl FnOnce(&End, Tid) + Send + 'static) -> Option<Watch> {
     let end = Arc::new(End::default());
     let watch = Watch(Arc::clone(&end));
-    let ender = Tid::own();
+    let watched = Tid::own();
     // Where there can be no further thread, nobody watches.
-    world::spawn("unspool-watch", move || look(&end, ender)).ok()?;
+    world::spawn("unspool-watch", move || look(&end, watched)).ok()?;
     // It must be possible to ask this thread what it does.
     signals::set_exact_mask(!signals::SYNCHRONOUS & !bit(STOP));
     Some(watch)
 }
 
-fn look(end: &End, ender: Tid) {
+/// `is_asked`: a signal that is to end the program does so.
+fn look(end: &End, ender: Tid, is_asked: bool) {
+    const BLOCKED: &str = ", and nobody is left who could wake it";
     let mut idle = 0;
     let mut before = processor_time();
+    // Intervals in which a thread was in the tool's code, and of these those in which a signal waited.
+    let (mut busy, mut signalled) = (0, 0);
     loop {
         if end.wait() {
             return;
         }
         let now = processor_time();
-        let blocked = in_tool(ender).into_iter().find(|&tid| waits(tid));
+        let (others, all) = in_tool(ender);
+        let blocked = all.into_iter().find(|&tid| waits(tid));
         let still = now.saturating_sub(before) < NO_TIME;
         before = now;
         idle = if still { idle + 1 } else { 0 };
         if let (Some(tid), true) = (blocked, idle >= PATIENCE) {
-            blame(tid);
+            blame(tid, "waits", BLOCKED);
+        }
+        let Some(&runs) = others.first() else {
+            (busy, signalled) = (0, 0);
+            continue;
+        };
+        busy += 1;
+        let is_asked = is_asked || ending_signal_waits();
+        signalled = if is_asked { signalled + 1 } else { 0 };
+        if signalled >= SIGNAL_PATIENCE {
+            blame(runs, "runs", &after_signal());
+        }
+        if busy >= MUCH_PATIENCE {
+            let seconds = u64::from(busy) * INTERVAL.as_millis() as u64 / 1000;
+            let text = format!(", {seconds} seconds after another one has ended the program");
+            blame(runs, "runs", &text);
         }
     }
+}
+
+/// A thread that the tool keeps from its start is right to take its time, until the program is to end.
+fn look_at_start(end: &End, creator: Tid) {
+    let mut signalled = 0;
+    while !end.wait() {
+        signalled = if ending_signal_waits() {
+            signalled + 1
+        } else {
+            0
+        };
+        let (others, _) = in_tool(creator);
+        // The newest one is listed last.
+        if let (Some(&starts), true) = (others.last(), signalled >= SIGNAL_PATIENCE) {
+            blame(starts, "that starts is", &after_signal());
+        }
+    }
+}
+
+fn after_signal() -> String {
+    format!(", {PATIENCE_S} seconds after a signal that is to end the program")
+}
+
+/// Whether the process has a signal that is to end it and that none of its threads takes. The calling
+/// thread blocks it, too.
+fn ending_signal_waits() -> bool {
+    let mut pending = 0_u64;
+    // SAFETY: the kernel writes one word.
+    unsafe { libc::syscall(libc::SYS_rt_sigpending, &raw mut pending, 8_usize) };
+    (1..=64).any(|signal| pending & bit(signal) != 0 && is_ending(signal))
 }
 
 fn processor_time() -> Duration {
@@ -101,9 +172,9 @@ fn processor_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// The threads that are in the tool's code: those for which others wait first, then the one that ends
-/// the process.
-fn in_tool(ender: Tid) -> Vec<Tid> {
+/// The program's threads that are in the tool's code, without the one that ends the process, and all that
+/// are: those for which others wait first, then the one that ends the process.
+fn in_tool(ender: Tid) -> (Vec<Tid>, Vec<Tid>) {
     let threads = process()
         .and_then(|process| process.threads.try_lock())
         .map(|threads| {
@@ -116,7 +187,9 @@ fn in_tool(ender: Tid) -> Vec<Tid> {
         })
         .unwrap_or_default();
     let consuming = buffers::consumers().filter_map(Consumer::consuming_thread);
-    consuming.chain([ender]).chain(threads).collect()
+    let all = consuming.chain([ender]).chain(threads.iter().copied());
+    let all = all.collect();
+    (threads, all)
 }
 
 /// Whether a thread waits for a futex.
@@ -126,22 +199,27 @@ pub(crate) fn waits(tid: Tid) -> bool {
     current.is_ok_and(|text| text.split(' ').next() == Some(&number))
 }
 
-/// Ends the process, with a message that says where in the tool the thread is.
-fn blame(tid: Tid) -> ! {
+/// Ends the process, with a message that says where in the tool the thread is, what it does there, and why
+/// that is wrong.
+fn blame(tid: Tid, does: &str, why: &str) -> ! {
     const ANSWER: Duration = Duration::from_millis(100);
     unspool_engine::requests::ask_place(tid);
     for _ in 0..20 {
         std::thread::sleep(ANSWER);
         if let Some(found) = FOUND.lock().take() {
-            say(&unspool_engine::own_failures::place_in_tool(&found));
+            say(
+                does,
+                &unspool_engine::own_failures::place_in_tool(&found),
+                why,
+            );
         }
     }
-    say("");
+    say(does, "", why);
 }
 
-fn say(place: &str) -> ! {
+fn say(does: &str, place: &str, why: &str) -> ! {
     unspool_kernel::diagnostics::say(&format!(
-        "error: the tool failed: it blocks the end of the program: a thread waits{place}, and nobody is left who could wake it\n{}",
+        "error: the tool failed: it blocks the end of the program: a thread {does}{place}{why}\n{}",
         unspool_engine::own_failures::TOOL_HELP
     ));
     // SAFETY: ends the process.

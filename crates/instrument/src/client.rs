@@ -213,8 +213,12 @@ impl Client for Instrumenter {
         true
     }
 
-    fn end_begins(&self) -> Option<Box<dyn Any>> {
-        Some(Box::new(blocked::watch_end()?))
+    fn end_begins(&self, ending: Ending) -> Option<Box<dyn Any>> {
+        Some(Box::new(blocked::watch_end(ending)?))
+    }
+
+    fn start_waits(&self) -> Option<Box<dyn Any>> {
+        Some(Box::new(blocked::watch_start()?))
     }
 
     fn conclude(&self, thread: &mut Thread, _ending: Ending) {

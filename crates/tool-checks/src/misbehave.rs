@@ -1,5 +1,6 @@
 //! Tools that do what a tool must not do: panic, wait or run for ever, or want all the memory there is.
 
+use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -133,6 +134,10 @@ static IS_LATE: AtomicBool = AtomicBool::new(false);
 
 static CALLS: AtomicU64 = AtomicU64::new(0);
 
+thread_local! {
+    static IS_FIRST: Cell<bool> = const { Cell::new(true) };
+}
+
 /// What is waited for before a signal is sent.
 fn announce() {
     say("tool: this takes long");
@@ -183,7 +188,7 @@ impl Misbehave {
             let _held = asked("append-with-lock").then(|| FORKS_WAIT.lock());
             buffer.append(&mut (), 4);
         }
-        if asked("loop-in-call") {
+        if asked("loop-in-call") || asked("loop-in-other-thread") && !IS_FIRST.get() {
             run_for_ever();
         }
         if asked("loop-with-memory") {
@@ -300,7 +305,11 @@ impl Tool for Misbehave {
             .call(Misbehave::called, (InstructionPointer,));
     }
 
-    fn thread_start(&self, _: &unspool_tool::ThreadInfo, (): &mut ()) {
+    fn thread_start(&self, thread: &unspool_tool::ThreadInfo, (): &mut ()) {
+        IS_FIRST.set(thread.parent.is_none());
+        if asked("loop-in-thread-start") && !IS_FIRST.get() {
+            run_for_ever();
+        }
         if let (true, Some(buffer)) = (asked("append-in-thread"), self.buffer) {
             let start = move || buffer.append(&mut (), 3);
             spawn("wrong", start).expect("a thread can be started");

@@ -19,7 +19,7 @@ pub(crate) fn conclude(tracer: &Tracer, process: &Process, ending: Ending) {
     let recording = &tracer.recording;
     let cost = recording.cost();
     // A native run includes what the program becomes; this trace does not.
-    let is_whole_run = ending == Ending::Death && !recording.is_child();
+    let is_whole_run = matches!(ending, Ending::Death(_)) && !recording.is_child();
     let native = native(&recording.plan).filter(|_| is_whole_run);
     let result = recording.finish(measurements(tracer, process, cost, native));
     conclude_receiver(tracer);

@@ -12,7 +12,7 @@ use super::{STOP, code};
 const OVERTIME: u64 = 0x756e_7370_6f6f_6c74;
 
 /// How long a function of a tool may keep a signal from the program, in seconds.
-pub(crate) const PATIENCE_S: i64 = 10;
+pub const PATIENCE_S: i64 = 10;
 
 /// How long afterwards it is waited for a moment at which the function gets no memory.
 const GRACE_S: i64 = 1;
@@ -81,7 +81,7 @@ impl Overtime {
 }
 
 /// Whether a signal is one with which programs are ended.
-pub(crate) fn is_ending(signal: i32) -> bool {
+pub fn is_ending(signal: i32) -> bool {
     ENDING.contains(&signal)
 }
 

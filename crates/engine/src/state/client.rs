@@ -207,7 +207,13 @@ pub trait Client: Send + Sync {
     fn before_end(&self, _thread: &mut Thread) {}
 
     /// The thread waits from now on, until what is returned is dropped, for all others to park.
-    fn end_begins(&self) -> Option<Box<dyn Any>> {
+    fn end_begins(&self, _ending: Ending) -> Option<Box<dyn Any>> {
+        None
+    }
+
+    /// The calling thread has waited for long until clients know of a thread that it starts, and waits on
+    /// until what is returned is dropped.
+    fn start_waits(&self) -> Option<Box<dyn Any>> {
         None
     }
 

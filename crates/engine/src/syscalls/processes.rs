@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
 
 use unspool_kernel::ids::Tid;
 
@@ -18,6 +20,7 @@ use crate::filters::install::catch_up;
 use crate::process::Process;
 use crate::signal_handling::SignalStack;
 use crate::signal_handling::{open, settle};
+use crate::signals::{self, STOP, bit};
 use crate::thread::{AddressSpaceRole, Thread};
 use crate::{detach, finish};
 
@@ -66,14 +69,12 @@ fn new_thread(
     process.thread_count.fetch_add(1, Ordering::AcqRel);
     let (announce, announced) = std::sync::mpsc::sync_channel(1);
     // The new thread must not take signals before it is ready for them.
-    crate::signals::block_all();
+    signals::block_all();
     let spawned = std::thread::Builder::new()
         .stack_size(process.clients.stack_size())
         .spawn(move || run_thread(process, new_thread, &announce));
     let result = match spawned {
-        Ok(_detached) => announced
-            .recv()
-            .map_or(-i64::from(libc::EAGAIN), |tid| i64::from(tid.get())),
+        Ok(_detached) => wait_for_start(thread, &announced),
         Err(error) => {
             process.thread_count.fetch_sub(1, Ordering::AcqRel);
             inherited.not_needed(&process.clients, ordinal.id());
@@ -84,13 +85,26 @@ fn new_thread(
     result
 }
 
+/// Waits until a new thread is one of the program's: clients have been told of it then. Returns what the
+/// program's call does.
+fn wait_for_start(thread: &Thread, announced: &Receiver<Tid>) -> i64 {
+    /// What takes longer is watched: signals wait, here and there.
+    const USUAL: Duration = Duration::from_secs(1);
+    let mut told = announced.recv_timeout(USUAL).ok();
+    if told.is_none() {
+        let _watches: Vec<_> = thread.clients().iter().map(|it| it.start_waits()).collect();
+        told = announced.recv().ok();
+    }
+    told.map_or(-i64::from(libc::EAGAIN), |tid| i64::from(tid.get()))
+}
+
 fn run_thread(
     process: &'static Process,
     mut new_thread: NewThread,
     announce: &std::sync::mpsc::SyncSender<Tid>,
 ) {
     // The C library starts every thread with the signal open that it cancels threads by.
-    crate::signals::block_all();
+    signals::block_all();
     let _stack = SignalStack::install();
     let mut thread = new_thread.install(process);
     Thread::set_current(&mut thread);
@@ -98,7 +112,10 @@ fn run_thread(
     catch_up(process, &thread, &new_thread.filters);
     // Clients find it there from the start.
     thread.slots().program_fs.set(new_thread.fs);
+    // What the client does meanwhile can be asked for.
+    signals::set_exact_mask(!signals::SYNCHRONOUS & !bit(STOP));
     new_thread.inherited.thread_starts(&mut thread);
+    signals::block_all();
     let tid = thread.tid;
     tell_ids(&mut thread, &new_thread.request, tid);
     set_program_fs(process, &mut thread, new_thread.fs);

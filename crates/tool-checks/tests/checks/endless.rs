@@ -75,6 +75,13 @@ impl Run {
     }
 }
 
+/// Its first thread ends the process while the other one is in the tool.
+const TWO_THREADS: [&str; 3] = [
+    "/usr/bin/python3",
+    "-c",
+    "import _thread, os, time; _thread.start_new_thread(print, ()); time.sleep(0.3); os._exit(0)",
+];
+
 /// A signal that ends the program ends it ten seconds later, whatever the tool does, and the tool's
 /// function is named. The control: a function that takes its time and returns. The program ends as
 /// it does natively then, and nothing is said.
@@ -94,6 +101,24 @@ fn a_tool_that_runs_for_ever_is_ended_by_a_signal() {
                     "error: the tool failed: for 10 seconds signal ",
                     "misbehave.rs:",
                     "help: this is a defect of the tool",
+                ] {
+                    assert!(text.contains(part), "{way}: {text}");
+                }
+            });
+        }
+        // Another thread waits for it: at its own start of it, and to end the process. Neither takes signals.
+        for (way, what) in [
+            ("loop-in-thread-start", "a thread that starts is in "),
+            ("loop-in-other-thread", "a thread runs in "),
+        ] {
+            scope.spawn(move || {
+                let ended = Run::start(way, &TWO_THREADS).ended_by("-TERM");
+                let text = ended.errors;
+                assert_eq!(ended.status.code(), Some(125), "{way}: {text}");
+                for part in [
+                    what,
+                    "misbehave.rs:",
+                    ", 10 seconds after a signal that is to end the program\n",
                 ] {
                     assert!(text.contains(part), "{way}: {text}");
                 }
@@ -125,6 +150,19 @@ fn a_signal_that_the_program_handles_waits() {
         "{text}"
     );
     assert_eq!(ended.output, "before\n");
+}
+
+/// What a thread has seen is not left out because it does not come to an end of it. Only with
+/// `UNSPOOL_TEST_WHOLE`.
+#[test]
+fn a_thread_that_runs_for_ever_is_named_at_the_end() {
+    if !is_whole() {
+        return;
+    }
+    let ended = Run::start("loop-in-other-thread", &TWO_THREADS).end(Duration::from_secs(90));
+    assert_eq!(ended.status.code(), Some(125), "{}", ended.errors);
+    let expected = "60 seconds after another one has ended the program\n";
+    assert!(ended.errors.contains(expected), "{}", ended.errors);
 }
 
 /// What takes long at the end of the program is let be, whatever signal comes. Only with

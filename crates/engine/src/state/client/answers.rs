@@ -15,8 +15,8 @@ impl fmt::Display for Exhausted {
 /// How the program in this process comes to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// The process dies.
-    Death,
+    /// The process dies, by this signal if there is one.
+    Death(Option<i32>),
     /// The process becomes another program, or goes on with this one, and runs natively.
     AnotherProgram,
     /// The process becomes another program, which is observed as this one is.
