@@ -27,6 +27,7 @@ mod recordings;
 mod scaling;
 mod structure;
 mod text;
+mod time_line;
 
 pub use call_tree::{CallTree, FunctionId, TreeNode};
 pub use loop_times::LoopTime;
@@ -36,3 +37,4 @@ pub use quality::Quality;
 pub use scaling::{BothTimes, Context, Expectation, RunSize, Scaling};
 pub use structure::Loop;
 pub use text::View;
+pub use time_line::{Stretch, ThreadLine, TimeLine};

@@ -393,7 +393,7 @@ pub(crate) fn printable(text: &str) -> String {
     text.chars().map(character).collect()
 }
 
-fn seconds(ns: u64) -> String {
+pub(crate) fn seconds(ns: u64) -> String {
     format!("{:.3} s", ns as f64 / 1e9)
 }
 

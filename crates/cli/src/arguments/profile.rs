@@ -75,6 +75,10 @@ pub(crate) struct ProfileArguments {
     #[arg(long, value_name = "FUNCTION", conflicts_with_all = ["json", "folded", "baseline"])]
     pub(crate) annotate: Vec<String>,
 
+    /// Show behind the rest, or in JSON too, when each thread spent its time and in which function most
+    #[arg(long, conflicts_with_all = ["folded", "baseline"])]
+    pub(crate) time_line: bool,
+
     /// Report in JSON; without --report, what the program itself prints goes to standard error
     #[arg(long, conflicts_with = "folded")]
     pub(crate) json: bool,

@@ -60,7 +60,11 @@ fn show(
         compare(profile, typed)?
     } else if typed.json {
         profile.find_loops(paths);
-        serde_json::to_string_pretty(&profile.to_json())? + "\n"
+        let mut json = profile.to_json();
+        if typed.time_line {
+            json["time_line"] = paths.time_line().to_json();
+        }
+        serde_json::to_string_pretty(&json)? + "\n"
     } else if typed.folded {
         profile.to_folded()
     } else {
@@ -69,6 +73,9 @@ fn show(
             profile.find_loops(paths);
         }
         let mut text = profile.to_text(&views);
+        if typed.time_line {
+            text.push_str(&paths.time_line().to_text());
+        }
         for function in &typed.annotate {
             match paths.annotate(function) {
                 Ok(code) => text.push_str(&code),

@@ -8,6 +8,7 @@ mod preloaded;
 mod ranks;
 mod recording;
 mod scaling;
+mod time_line;
 mod timers;
 
 use std::collections::BTreeSet;
@@ -74,6 +75,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.extend(ranks::trials());
     trials.extend(recording::trials());
     trials.extend(scaling::trials());
+    trials.extend(time_line::trials());
     trials.extend(timers::trials());
     trials
 }
