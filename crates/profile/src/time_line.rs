@@ -76,10 +76,9 @@ impl NamedPaths<'_> {
                 });
                 let end = (sample.time_ns - from_ns) as f64 / stretch_ns;
                 let start = (end - sample.weight_ns as f64 / stretch_ns).max(0.0);
-                let last = (end as usize).min(STRETCHES - 1);
-                for place in (start as usize).min(last)..=last {
+                for (place, stretch) in touched(&mut spent, start, end) {
                     let within = end.min((place + 1) as f64) - start.max(place as f64);
-                    *spent[place].entry(function).or_default() += within.max(0.0) * stretch_ns;
+                    *stretch.entry(function).or_default() += within.max(0.0) * stretch_ns;
                 }
             }
             let stretches = spent.into_iter().map(|by_function| {
@@ -106,6 +105,14 @@ impl NamedPaths<'_> {
         }
         ordered(stretch_ns, &functions, threads)
     }
+}
+
+/// The stretches that a time touches, with their places. It is given in stretches.
+fn touched<T>(stretches: &mut [T], start: f64, end: f64) -> impl Iterator<Item = (usize, &mut T)> {
+    let last = (end as usize).min(stretches.len() - 1);
+    let first = (start as usize).min(last);
+    let all = stretches.iter_mut().enumerate();
+    all.take(last + 1).skip(first)
 }
 
 /// Leaves out functions that are nowhere the first, and puts those with the most time first.
