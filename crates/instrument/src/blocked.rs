@@ -114,9 +114,13 @@ fn look(end: &End, ender: Tid, is_asked: bool) {
         if let (Some(tid), true) = (blocked, idle >= PATIENCE) {
             blame(tid, "waits", BLOCKED);
         }
-        let Some(&runs) = others.first() else {
-            (busy, signalled) = (0, 0);
-            continue;
+        let runs = match others.as_deref() {
+            Some([first, ..]) => *first,
+            Some([]) => {
+                (busy, signalled) = (0, 0);
+                continue;
+            }
+            None => continue,
         };
         busy += 1;
         let is_asked = is_asked || ending_signal_waits();
@@ -143,7 +147,8 @@ fn look_at_start(end: &End, creator: Tid) {
         };
         let (others, _) = in_tool(creator);
         // The newest one is listed last.
-        if let (Some(&starts), true) = (others.last(), signalled >= SIGNAL_PATIENCE) {
+        let newest = others.as_ref().and_then(|others| others.last());
+        if let (Some(&starts), true) = (newest, signalled >= SIGNAL_PATIENCE) {
             blame(starts, "that starts is", &after_signal());
         }
     }
@@ -172,9 +177,10 @@ fn processor_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// The program's threads that are in the tool's code, without the one that ends the process, and all that
-/// are: those for which others wait first, then the one that ends the process.
-fn in_tool(ender: Tid) -> (Vec<Tid>, Vec<Tid>) {
+/// The program's threads that are in the tool's code, without the one that ends the process, unless
+/// somebody else is looking at the list; and all that are: those for which others wait first, then the one
+/// that ends the process.
+fn in_tool(ender: Tid) -> (Option<Vec<Tid>>, Vec<Tid>) {
     let threads = process()
         .and_then(|process| process.threads.try_lock())
         .map(|threads| {
@@ -184,10 +190,11 @@ fn in_tool(ender: Tid) -> (Vec<Tid>, Vec<Tid>) {
                     && unspool_engine::threads::may_be_in_tool(unsafe { &*handle.thread })
             });
             within.map(|handle| handle.tid).collect::<Vec<_>>()
-        })
-        .unwrap_or_default();
+        });
     let consuming = buffers::consumers().filter_map(Consumer::consuming_thread);
-    let all = consuming.chain([ender]).chain(threads.iter().copied());
+    let all = consuming
+        .chain([ender])
+        .chain(threads.iter().flatten().copied());
     let all = all.collect();
     (threads, all)
 }
