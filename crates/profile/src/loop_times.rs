@@ -6,7 +6,6 @@ use rustc_hash::FxHashMap;
 use unspool_profile_record::Frame;
 
 use crate::named_paths::NamedPaths;
-use crate::profile::Profile;
 use crate::structure::{FunctionLoops, Loop};
 
 /// A loop and its time.
@@ -24,11 +23,12 @@ pub struct LoopTime {
     pub total_ns: u64,
 }
 
-impl Profile {
-    /// Finds the loops of all functions on paths, in their machine code, which takes some time: for who
-    /// shows them.
-    pub fn find_loops(&mut self, paths: &NamedPaths<'_>) {
-        self.loops = times_of_loops(paths);
+impl NamedPaths<'_> {
+    /// The loops of all functions on paths and their times, outer ones before those within. To find them
+    /// in the machine code takes some time.
+    #[must_use]
+    pub fn loop_times(&self) -> Vec<LoopTime> {
+        times_of_loops(self)
     }
 }
 

@@ -111,8 +111,7 @@ pub struct Profile {
     pub tree: CallTree,
     /// Lines, those with the most time first.
     pub lines: Vec<LineTime>,
-    /// Loops of the functions on paths, outer ones before those within; none before
-    /// [they are looked for](Profile::find_loops).
+    /// [The loops](NamedPaths::loop_times) of the functions on paths, for who shows them; none at first.
     pub loops: Vec<LoopTime>,
     /// Threads, by process and number.
     pub threads: Vec<ThreadTime>,

@@ -59,7 +59,7 @@ fn show(
     let report = if !typed.baseline.is_empty() {
         compare(profile, typed)?
     } else if typed.json {
-        profile.find_loops(paths);
+        profile.loops = paths.loop_times();
         let mut json = profile.to_json();
         if typed.time_line {
             json["time_line"] = paths.time_line().to_json();
@@ -70,7 +70,7 @@ fn show(
     } else {
         let views = views(typed);
         if views.contains(&View::Flat) {
-            profile.find_loops(paths);
+            profile.loops = paths.loop_times();
         }
         let mut text = profile.to_text(&views);
         if typed.time_line {
