@@ -25,10 +25,12 @@
 #![deny(missing_docs)]
 
 mod call_paths;
+mod clock;
 pub mod heap;
 pub mod increments;
 pub mod locks;
 pub mod races;
+mod reordering;
 pub mod values;
 
 pub use call_paths::{CallSite, ContextId};

@@ -11,24 +11,28 @@
 //! What threads know of one another by their creation, their ends, conditions, semaphores and barriers
 //! tells which requests cannot meet.
 
-mod clock;
+mod coverage;
 mod operation;
 mod order;
 mod report;
 mod state;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use unspool_events::{
     Event, FunctionId, Span, SyncOperation, SystemCall, ThreadEvent, ThreadId, TracedFunction,
 };
 
-use clock::Clock;
+use crate::clock::Clock;
+use coverage::Coverage;
 pub use operation::{LockKind, functions};
 use operation::{Operation, Patience};
 use order::{LockId, LockOrder, Use};
-pub use report::{Deadlock, LockReport, LockUse, Misuse, MisuseKind, Party, Step, Wanted};
+pub use report::{
+    Certainty, Deadlock, LockReport, LockUse, Misuse, MisuseKind, Party, Step, Succession, Wanted,
+};
 use state::{Call, Held, Lock, Thread, Waits};
 
 use crate::call_paths::ContextId;
@@ -41,6 +45,7 @@ pub struct LockCheck {
     locks: FxHashMap<u64, Lock>,
     next_lock: u32,
     order: LockOrder,
+    coverage: Coverage,
     actual: Vec<Deadlock>,
     misuse: BTreeMap<(MisuseKind, ContextId, Option<ContextId>), Misuse>,
     /// Misuse that was not kept.
@@ -59,6 +64,10 @@ pub struct LockCheck {
     saw_beginning: bool,
     /// Threads that hold other locks than when they were last asked for.
     changed: Vec<ThreadId>,
+    /// Threads that asked for a lock with others held since this was last looked at.
+    asked: Vec<ThreadId>,
+    /// Threads that did not get a lock because somebody had it, and which, since then.
+    refused: Vec<(ThreadId, u64)>,
 }
 
 /// Pairs of places of misuse that are kept.
@@ -147,37 +156,71 @@ impl LockCheck {
         std::mem::take(&mut self.changed)
     }
 
+    /// The threads that have asked for a lock while they held others, since this was called before.
+    pub(crate) fn take_asked(&mut self) -> Vec<ThreadId> {
+        std::mem::take(&mut self.asked)
+    }
+
+    /// The threads that did not get a lock because somebody had it, and which, since this was called
+    /// before.
+    pub(crate) fn take_refused(&mut self) -> Vec<(ThreadId, u64)> {
+        std::mem::take(&mut self.refused)
+    }
+
+    /// The memory of the lock that a thread is taking or releasing: what it does there is what these
+    /// functions mean.
+    pub(crate) fn in_use(&self, id: ThreadId) -> Option<Range<u64>> {
+        let call = self.threads.get(&id)?.calls.last()?;
+        let lock = match call.operation {
+            Operation::Lock { .. } | Operation::Unlock(_) | Operation::MakeFree => {
+                call.arguments[0]
+            }
+            Operation::WaitForCondition => call.arguments[1],
+            _ => return None,
+        };
+        Some(lock..lock.saturating_add(LOCK_BYTES))
+    }
+
     /// The locks that a thread holds, that which it has taken first first.
     pub(crate) fn held(&self, id: ThreadId) -> impl Iterator<Item = LockUse> {
         let held = self.threads.get(&id).into_iter().flat_map(|it| &it.held);
         held.map(|it| it.lock)
     }
 
-    /// What has come of it until now.
+    /// What has come of it until now. `may_meet` says of requests, each by a thread at a time, whether
+    /// it is known of an order of the same events that it has them all at once.
     #[must_use]
-    pub fn report(&self) -> LockReport {
+    pub fn report(&self, may_meet: impl FnMut(&[(ThreadId, u64)]) -> bool) -> LockReport {
         let locks_of = |deadlock: &Deadlock| {
             let held = deadlock.parties.iter().filter_map(|it| it.holds);
             let mut locks: Vec<u64> = held.map(|it| it.address).collect();
             locks.sort_unstable();
             locks
         };
-        let (mut possible, is_cut_short) = self.order.cycles();
+        let (mut possible, is_cut_short) = self.order.cycles(may_meet);
         possible.retain(|it| {
             self.actual
                 .iter()
                 .all(|other| locks_of(other) != locks_of(it))
         });
-        possible.sort_by_key(|it| it.time);
+        possible.sort_by_key(|it| (it.certainty, it.time));
         let mut misuse: Vec<Misuse> = self.misuse.values().cloned().collect();
         misuse.sort_by_key(|it| (it.time, it.kind, it.place));
         LockReport {
             deadlocks: self.actual.iter().cloned().chain(possible).collect(),
             misuse,
+            successions: self.coverage.successions(),
+            successions_beyond: self.coverage.beyond(),
             saw_functions: self.saw_functions,
             beyond: self.order.beyond + self.beyond,
             is_cut_short,
         }
+    }
+
+    /// What was asked for from some time on comes before all that follows: which deadlocks another
+    /// order of it has is found now. `may_meet` is as for [`LockCheck::report`].
+    pub(crate) fn predict(&mut self, since: u64, may_meet: impl FnMut(&[(ThreadId, u64)]) -> bool) {
+        self.order.predict(since, may_meet);
     }
 
     fn thread(&mut self, id: ThreadId) -> &mut Thread {
@@ -320,10 +363,13 @@ impl LockCheck {
                     let wants = self.wants(address, kind, is_shared, call.context);
                     self.acquire(id, wants);
                 }
-                _ => self.refused(id, (address, kind), call.context, result, time),
+                _ => {
+                    self.refused.push((id, address));
+                    self.cannot(id, (address, kind), call.context, result, time);
+                }
             },
             Operation::Unlock(kind) | Operation::Destroy(kind) if result == INVALID => {
-                self.refused(id, (address, kind), call.context, result, time);
+                self.cannot(id, (address, kind), call.context, result, time);
             }
             Operation::Destroy(_) if result == 0 => {
                 self.lock(address).destroyed = Some((id, call.context));
@@ -380,6 +426,7 @@ impl LockCheck {
             Some(Use { id, lock: it.lock })
         });
         let holds: Vec<Use> = held.collect();
+        self.asked.push(id);
         self.order.asks(id, &thread.clock, wants, &holds, time);
     }
 
@@ -388,6 +435,9 @@ impl LockCheck {
             address, is_shared, ..
         } = wants.lock;
         let lock = self.lock(address);
+        let before = lock.last.replace((id, wants.lock));
+        let before =
+            before.filter(|(thread, lock)| *thread != id && !(lock.is_shared && is_shared));
         lock.destroyed = None;
         // Who had it alone has let it go in a way that was not seen.
         let others = match lock.is_shared && is_shared {
@@ -400,6 +450,9 @@ impl LockCheck {
         for other in others.into_iter().filter(|other| *other != id) {
             self.thread(other).let_go_entirely(address);
             self.changed.push(other);
+        }
+        if let Some((_, before)) = before {
+            self.coverage.follows(before, wants.lock);
         }
         self.thread(id).holds(wants.lock);
         self.changed.push(id);
@@ -479,7 +532,7 @@ impl LockCheck {
     }
 
     /// A function says that it cannot be done.
-    fn refused(
+    fn cannot(
         &mut self,
         id: ThreadId,
         about: (u64, LockKind),
@@ -543,7 +596,7 @@ impl LockCheck {
         let is_known = self.actual.iter().any(|it| it.parties[0].thread == id.0);
         if !is_known && !held.lock.is_shared {
             self.actual.push(Deadlock {
-                is_actual: true,
+                certainty: Certainty::Happened,
                 parties: vec![Party {
                     thread: id.0,
                     holds: Some(held.lock),
@@ -575,7 +628,7 @@ impl LockCheck {
                 })
             });
             let deadlock = Deadlock {
-                is_actual: true,
+                certainty: Certainty::Happened,
                 parties: parties.collect(),
                 time,
             };

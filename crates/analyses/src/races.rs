@@ -25,6 +25,7 @@ mod clock;
 mod detector;
 mod findings;
 mod plans;
+mod predicted;
 mod report;
 mod shadow;
 mod sites;
@@ -43,12 +44,15 @@ use atomicity::{PlainWords, Suspect};
 use calls::{Calls, Meaning, channel};
 pub use detector::Blindness;
 use detector::{Channel, Detector};
-use findings::{Circumstances, Pair, Side};
+use findings::{Circumstances, Findings, Pair, Side};
+pub use predicted::Unpredicted;
+use predicted::{Prediction, Touch, Watcher};
 pub use report::{Race, RaceReport, RacingAccess, RacingThread};
 pub use sites::{Origin, Site};
+use threads::HeldLocks;
 
 use crate::call_paths::{CallPaths, CallSite, ContextId};
-use crate::locks::LockCheck;
+use crate::locks::{LockCheck, LockReport};
 
 /// Looks for races. Takes the events in order of time.
 #[derive(Debug)]
@@ -61,12 +65,17 @@ pub struct RaceCheck {
     threads: BTreeMap<ThreadId, RacingThread>,
     modules: Vec<Module>,
     locks: LockCheck,
+    /// What looks for races that another order of the same events would show, if that is wanted.
+    prediction: Option<Box<Prediction>>,
     /// After this time what orders accesses may be missing.
     complete_until: u64,
 }
 
 /// What call paths may take of the memory: one part of so many.
 const SHARE_OF_PATHS: u64 = 32;
+
+/// What the prediction may take of it, beside what is known of memory.
+const SHARE_OF_PREDICTION: u64 = 4;
 
 /// The system call by which signal handlers return.
 const RT_SIGRETURN: u32 = 15;
@@ -96,7 +105,18 @@ impl RaceCheck {
             threads: BTreeMap::new(),
             modules: Vec::new(),
             locks: LockCheck::default(),
+            prediction: None,
             complete_until: u64::MAX,
+        }
+    }
+
+    /// The same, and it looks for what another order of the same events would show. That takes a part
+    /// of `most_bytes` more.
+    #[must_use]
+    pub fn predicting(self, most_bytes: u64) -> RaceCheck {
+        RaceCheck {
+            prediction: Some(Box::new(Prediction::new(most_bytes / SHARE_OF_PREDICTION))),
+            ..self
         }
     }
 
@@ -115,8 +135,10 @@ impl RaceCheck {
 
     /// What was seen of locks.
     #[must_use]
-    pub fn locks(&self) -> &LockCheck {
-        &self.locks
+    pub fn locks(&self) -> LockReport {
+        let orders = self.prediction.as_ref().map(|it| &it.orders);
+        self.locks
+            .report(|requests| orders.is_some_and(|it| it.has_at_once(requests)))
     }
 
     /// The calls that led somewhere, the last one first.
@@ -139,18 +161,32 @@ impl RaceCheck {
             sites,
             ..
         } = &self.detector;
-        let plain = PlainWords::new(findings.suspects(), sites, |by, address| {
+        let predicted = self.prediction.as_ref().map(|it| &it.findings);
+        let suspects = predicted.into_iter().flat_map(Findings::suspects);
+        let suspects = findings.suspects().chain(suspects);
+        let plain = PlainWords::new(suspects, sites, |by, address| {
             atomicity(by.map(|site| sites.site(site).origin), address)
         });
         let is_atomic = |it: &Suspect| plain.atomic.has_any(it.cell, it.bytes);
         let races = findings.unexplained(words, is_atomic);
         // What is left, too, if all is atomic that may be.
-        let mut certain = findings.unexplained(words, |it| {
+        let may_be_atomic = |it: &Suspect| {
             let may_be = it.may_be_atomic(sites) && plain.possible.has_any(it.cell, it.bytes);
             is_atomic(it) || may_be
-        });
+        };
+        let mut certain = findings.unexplained(words, may_be_atomic);
         let is_damaged = !problems.is_empty();
         let mut report = RaceReport::default();
+        if let Some(predicted) = predicted {
+            let mut pairs = predicted.unexplained(words, may_be_atomic);
+            // What has been seen need not be predicted.
+            pairs.retain(|&(first, second), pair| {
+                let is_complete = !is_damaged && pair.examples[0].time <= self.complete_until;
+                is_complete && !findings.has_places(first, second, sites)
+            });
+            let races = pairs.iter().map(|(sides, pair)| self.race(sides, pair));
+            report.predicted = races.collect();
+        }
         for (sides, pair) in &races {
             let certain = certain.remove(sides);
             let race = self.race(sides, certain.as_ref().unwrap_or(pair));
@@ -168,6 +204,7 @@ impl RaceCheck {
             &mut report.races,
             &mut report.possible,
             &mut report.uncertain,
+            &mut report.predicted,
         ] {
             list.sort_by_key(|race| {
                 let least = std::cmp::Reverse(race.occurrences);
@@ -175,7 +212,8 @@ impl RaceCheck {
             });
         }
         RaceReport {
-            beyond: self.detector.findings.beyond,
+            beyond: self.detector.findings.beyond + predicted.map_or(0, |it| it.beyond),
+            unpredicted: self.prediction.as_ref().map(|it| it.unpredicted()),
             accesses_checked: self.detector.checked,
             forgotten: self.detector.forgotten,
             saw_heap: self.detector.heap.saw_functions(),
@@ -208,7 +246,41 @@ impl RaceCheck {
         }
     }
 
+    /// Another order of what was done will not be looked for any more: what follows comes behind it.
+    fn settle(&mut self) {
+        if let Some(prediction) = &self.prediction
+            && let Some(first) = prediction.orders.first_request()
+        {
+            let orders = &prediction.orders;
+            self.locks
+                .predict(first, |requests| orders.has_at_once(requests));
+        }
+    }
+
+    /// Whether one thread runs, and others will come behind all that was done.
+    fn is_predicted_alone(&self) -> bool {
+        let prediction = self.prediction.as_ref();
+        prediction.is_some_and(|it| it.orders.is_alone())
+    }
+
+    /// Forgets what other orders there are where that is due.
+    fn forget_orders(&mut self) {
+        let prediction = self.prediction.as_mut();
+        if prediction.is_some_and(|it| it.is_due_to_forget()) {
+            self.settle();
+            if let Some(prediction) = &mut self.prediction {
+                prediction.orders.forget();
+            }
+        }
+    }
+
     fn thread_event(&mut self, id: ThreadId, event: &ThreadEvent) {
+        if self.is_predicted_alone() && matches!(event, ThreadEvent::Start { .. }) {
+            self.settle();
+        }
+        if let Some(prediction) = &mut self.prediction {
+            prediction.thread_event(id, event);
+        }
         match event {
             ThreadEvent::Start { os_thread, parent } => {
                 let thread = RacingThread {
@@ -238,8 +310,14 @@ impl RaceCheck {
         }
     }
 
-    fn synchronisation(&mut self, id: ThreadId, event: Synchronisation) {
+    fn synchronisation(&mut self, id: ThreadId, time: u64, event: Synchronisation) {
         let object = event.object;
+        if self.is_predicted_alone() && event.operation == SyncOperation::ThreadCreate {
+            self.settle();
+        }
+        if let Some(prediction) = &mut self.prediction {
+            prediction.synchronisation(id, event, time);
+        }
         match event.operation {
             SyncOperation::ThreadCreate => {
                 if let Ok(child) = u32::try_from(object) {
@@ -257,20 +335,50 @@ impl RaceCheck {
         }
     }
 
-    fn call_begins(&mut self, id: ThreadId, number: u32, arguments: [u64; 6]) {
+    fn call_begins(&mut self, id: ThreadId, time: u64, number: u32, arguments: [u64; 6]) {
         if number == RT_SIGRETURN {
             self.paths.handler_returned(id);
         }
         let call = self.calls.enter(id, number, arguments);
         if let Some(gives) = call.order.gives {
             self.detector.give(id, channel(gives));
+            if let Some(prediction) = &mut self.prediction {
+                prediction.give(id, channel(gives));
+            }
         }
         if let Some(word) = call.released_lock() {
+            self.word(id, time, word, true);
             self.detector.learn_word(word, FUTEX_BYTES);
             self.detector.release_word(id, word, FUTEX_BYTES);
         }
         if let Some((address, size)) = call.given_back() {
-            self.detector.forget(address, size);
+            self.forget(address, size);
+        }
+    }
+
+    /// The kernel reads or writes a word by which it hands on a lock.
+    fn word(&mut self, id: ThreadId, time: u64, word: u64, is_write: bool) {
+        let is_of_lock = self.locks.in_use(id).is_some_and(|it| it.contains(&word));
+        if let Some(prediction) = &mut self.prediction
+            && !is_of_lock
+        {
+            prediction.synchronise(
+                id,
+                Touch {
+                    address: word,
+                    size: FUTEX_BYTES,
+                    is_write,
+                    time,
+                },
+            );
+        }
+    }
+
+    /// The memory of a range is other memory now.
+    fn forget(&mut self, address: u64, size: u64) {
+        self.detector.forget(address, size);
+        if let Some(prediction) = &mut self.prediction {
+            prediction.forget(address, size);
         }
     }
 
@@ -284,10 +392,13 @@ impl RaceCheck {
             && !std::mem::replace(&mut call.has_taken, true)
         {
             self.detector.take(id, channel(takes));
+            if let Some(prediction) = &mut self.prediction {
+                prediction.take_from(id, channel(takes));
+            }
         }
     }
 
-    fn call_ends(&mut self, id: ThreadId, result: i64) {
+    fn call_ends(&mut self, id: ThreadId, time: u64, result: i64) {
         if result >= 0 {
             self.take_from_call(id);
         }
@@ -296,6 +407,7 @@ impl RaceCheck {
         if let Some(word) = taken {
             self.detector.learn_word(word, FUTEX_BYTES);
             self.detector.acquire_word(id, word, FUTEX_BYTES);
+            self.word(id, time, word, false);
         }
         if call.is_some_and(|call| call.order.gives.is_some()) {
             self.detector.is_told(id);
@@ -318,8 +430,19 @@ impl RaceCheck {
                 let origin = (number, self.paths.context(id));
                 self.detector
                     .kernel_accesses(id, origin, effect.write, range, time);
+                if let Some(prediction) = &mut self.prediction {
+                    prediction.synchronise(
+                        id,
+                        Touch {
+                            address: range.0,
+                            size: range.1,
+                            is_write: effect.write,
+                            time,
+                        },
+                    );
+                }
             }
-            Meaning::NewMemory => self.detector.forget(range.0, range.1),
+            Meaning::NewMemory => self.forget(range.0, range.1),
             Meaning::Nothing => {}
         }
     }
@@ -331,6 +454,9 @@ impl Sink for RaceCheck {
     }
 
     fn module(&mut self, module: &Module) {
+        if let Some(prediction) = &mut self.prediction {
+            prediction.module(module);
+        }
         self.modules.push(module.clone());
     }
 
@@ -340,11 +466,23 @@ impl Sink for RaceCheck {
     }
 
     fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {
-        self.detector.accesses(thread, batch, &mut self.paths);
+        let Some(prediction) = &mut self.prediction else {
+            let paths = &mut self.paths;
+            self.detector.accesses(thread, batch, paths, &mut ());
+            return;
+        };
+        let mut watcher = Watcher {
+            prediction,
+            thread,
+            lock: self.locks.in_use(thread),
+        };
+        self.detector
+            .accesses(thread, batch, &mut self.paths, &mut watcher);
+        self.forget_orders();
     }
 
     fn takes_executions(&self) -> bool {
-        true
+        self.prediction.is_none()
     }
 
     fn executions(&mut self, thread: ThreadId, executions: &Executions<'_>) {
@@ -355,18 +493,32 @@ impl Sink for RaceCheck {
     fn event(&mut self, thread: ThreadId, time: u64, event: &Event) {
         let context = self.paths.context(thread);
         self.locks.event(thread, time, event, context);
+        if let Some(prediction) = &mut self.prediction {
+            for asked in self.locks.take_asked() {
+                prediction.orders.asks(asked, time);
+            }
+            for (id, lock) in self.locks.take_refused() {
+                prediction.orders.is_refused(id, lock);
+            }
+        }
         for changed in self.locks.take_changed() {
-            let held = self.locks.held(changed).collect();
+            let held: HeldLocks = self.locks.held(changed).collect();
+            if let Some(prediction) = &mut self.prediction {
+                prediction.orders.holds(changed, &held);
+            }
             self.detector.threads.holds(changed, held);
         }
+        self.forget_orders();
         self.detector.heap.event(thread, time, event, &self.paths);
         match event {
             Event::Thread(event) => self.thread_event(thread, event),
-            Event::Synchronisation(event) => self.synchronisation(thread, *event),
+            Event::Synchronisation(event) => self.synchronisation(thread, time, *event),
             Event::SystemCall(SystemCall::Entry { number, arguments }) => {
-                self.call_begins(thread, *number, *arguments);
+                self.call_begins(thread, time, *number, *arguments);
             }
-            Event::SystemCall(SystemCall::Exit { result, .. }) => self.call_ends(thread, *result),
+            Event::SystemCall(SystemCall::Exit { result, .. }) => {
+                self.call_ends(thread, time, *result)
+            }
             Event::MemoryEffect(effect) => self.memory_effect(thread, time, *effect),
             Event::Mapping(Mapping::Shared { .. }) | Event::Loss(_) => {}
             _ => {}

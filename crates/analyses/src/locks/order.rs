@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use unspool_events::ThreadId;
 
-use super::clock::Clock;
-use super::report::{Deadlock, LockUse, Party, Wanted};
+use super::report::{Certainty, Deadlock, LockUse, Party, Wanted};
+use crate::clock::Clock;
 
 /// A lock as long as it is the same one: another number behind each initialisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,6 +38,9 @@ const MOST_STEPS: usize = 1 << 22;
 /// A thread, the lock that it asks for, and those that it has. Whether each is shared stands with it.
 type Key = (ThreadId, (LockId, bool), Vec<(LockId, bool)>);
 
+/// What each of the threads of a circle holds and wants.
+type Circle = Vec<(LockUse, LockUse)>;
+
 #[derive(Debug, Clone)]
 struct Example {
     clock: Clock,
@@ -50,6 +53,8 @@ struct Example {
 #[derive(Debug, Default)]
 pub(super) struct LockOrder {
     requests: BTreeMap<Key, Vec<Example>>,
+    /// Circles that another order of the same events is known to have.
+    predicted: BTreeMap<Circle, Deadlock>,
     /// How many kinds of requests were left out.
     pub(super) beyond: u64,
 }
@@ -94,9 +99,31 @@ impl LockOrder {
     }
 
     /// All circles that may close, one for each set of locks and places in the code; and whether the
-    /// search was ended early.
-    pub(super) fn cycles(&self) -> (Vec<Deadlock>, bool) {
-        let requests = self.in_question();
+    /// search was ended early. `may_meet` says which requests another order of the same events has at
+    /// once.
+    pub(super) fn cycles(
+        &self,
+        may_meet: impl FnMut(&[(ThreadId, u64)]) -> bool,
+    ) -> (Vec<Deadlock>, bool) {
+        let (mut found, is_cut_short) = self.search(0, may_meet);
+        found.extend(self.predicted.clone());
+        (found.into_values().collect(), is_cut_short)
+    }
+
+    /// Which circles another order has of the requests from some time on is found now.
+    pub(super) fn predict(&mut self, since: u64, may_meet: impl FnMut(&[(ThreadId, u64)]) -> bool) {
+        let (found, _) = self.search(since, may_meet);
+        let predicted = found.into_iter();
+        self.predicted
+            .extend(predicted.filter(|(_, it)| it.certainty == Certainty::Predicted));
+    }
+
+    fn search(
+        &self,
+        since: u64,
+        may_meet: impl FnMut(&[(ThreadId, u64)]) -> bool,
+    ) -> (BTreeMap<Circle, Deadlock>, bool) {
+        let requests = self.in_question(since);
         let mut by_held: BTreeMap<LockId, Vec<Request<'_>>> = BTreeMap::new();
         for request in &requests {
             for (lock, _) in &request.key.2 {
@@ -108,22 +135,24 @@ impl LockOrder {
             path: Vec::new(),
             found: BTreeMap::new(),
             steps: 0,
+            may_meet,
         };
         for request in &requests {
             search.path = vec![*request];
             search.go_on();
         }
         let is_cut_short = search.steps >= MOST_STEPS;
-        (search.found.into_values().collect(), is_cut_short)
+        (search.found, is_cut_short)
     }
 
     /// The requests that may be part of a circle: each for a lock that somebody holds who asks for
     /// something, with one held that somebody asks for who holds something.
-    fn in_question(&self) -> Vec<Request<'_>> {
+    fn in_question(&self, since: u64) -> Vec<Request<'_>> {
         let all = self.requests.iter();
         let mut left: Vec<Request<'_>> = all
             .flat_map(|(key, examples)| {
-                examples.iter().map(move |example| Request { key, example })
+                let recent = examples.iter().filter(move |it| it.time >= since);
+                recent.map(move |example| Request { key, example })
             })
             .collect();
         loop {
@@ -144,14 +173,15 @@ impl LockOrder {
 }
 
 /// A search for circles, depth first.
-struct Search<'a> {
+struct Search<'a, M> {
     by_held: BTreeMap<LockId, Vec<Request<'a>>>,
     path: Vec<Request<'a>>,
-    found: BTreeMap<Vec<(LockUse, LockUse)>, Deadlock>,
+    found: BTreeMap<Circle, Deadlock>,
     steps: usize,
+    may_meet: M,
 }
 
-impl<'a> Search<'a> {
+impl<'a, M: FnMut(&[(ThreadId, u64)]) -> bool> Search<'a, M> {
     /// Looks for those who hold what the last of the path wants.
     fn go_on(&mut self) {
         let Some(last) = self.path.last().copied() else {
@@ -196,8 +226,8 @@ impl<'a> Search<'a> {
                 wants: Wanted::Lock(request.example.wants),
             }
         });
-        let deadlock = Deadlock {
-            is_actual: false,
+        let mut deadlock = Deadlock {
+            certainty: Certainty::Possible,
             parties: parties.collect(),
             time: self
                 .path
@@ -215,7 +245,18 @@ impl<'a> Search<'a> {
             })
             .collect();
         key.sort_unstable();
-        self.found.entry(key).or_insert(deadlock);
+        let known = self.found.get(&key).map(|it| it.certainty);
+        if known == Some(Certainty::Predicted) {
+            return;
+        }
+        let requests = self.path.iter().map(|it| (it.key.0, it.example.time));
+        let requests: Vec<_> = requests.collect();
+        if (self.may_meet)(&requests) {
+            deadlock.certainty = Certainty::Predicted;
+        } else if known.is_some() {
+            return;
+        }
+        self.found.insert(key, deadlock);
     }
 }
 

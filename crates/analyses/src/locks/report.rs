@@ -10,6 +10,10 @@ pub struct LockReport {
     pub deadlocks: Vec<Deadlock>,
     /// What is done with locks that must not be, in the order of time.
     pub misuse: Vec<Misuse>,
+    /// Places at which different threads took a lock directly one behind the other.
+    pub successions: Vec<Succession>,
+    /// How often such places were left out, because there were too many.
+    pub successions_beyond: u64,
     /// Whether functions that lock were seen at all: none are where the trace was recorded without
     /// them.
     pub saw_functions: bool,
@@ -22,12 +26,23 @@ pub struct LockReport {
 /// Threads of which each waits for the next, and the last for the first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deadlock {
-    /// Whether it has happened. Otherwise another schedule of the same steps may lead to it.
-    pub is_actual: bool,
+    /// How much is known of it.
+    pub certainty: Certainty,
     /// The threads, each of which has what the one before it wants.
     pub parties: Vec<Party>,
     /// When the last of them began to wait, in the order of the trace.
     pub time: u64,
+}
+
+/// How much is known of a deadlock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Certainty {
+    /// It has happened.
+    Happened,
+    /// Another order of the same events leads to it.
+    Predicted,
+    /// Another schedule may lead to it, as far as locks and what threads know of one another tell.
+    Possible,
 }
 
 /// A thread in a deadlock.
@@ -66,6 +81,17 @@ pub struct LockUse {
     pub is_shared: bool,
     /// The calls that led there, the function that locks first.
     pub context: ContextId,
+}
+
+/// A lock that a thread took directly behind another one, at least one of them alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Succession {
+    /// How the lock was taken first.
+    pub first: LockUse,
+    /// How it was taken next.
+    pub second: LockUse,
+    /// How often, at these places.
+    pub times: u64,
 }
 
 /// What must not be done.

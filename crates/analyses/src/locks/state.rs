@@ -2,11 +2,11 @@
 
 use unspool_events::{FunctionId, ThreadId};
 
-use super::clock::Clock;
 use super::operation::Operation;
 use super::order::{LockId, Use};
 use super::report::LockUse;
 use crate::call_paths::ContextId;
+use crate::clock::Clock;
 
 /// A lock.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub(super) struct Lock {
     pub(super) is_shared: bool,
     /// Whether a thread that ends may leave it to others.
     pub(super) is_robust: bool,
+    /// Who took it last, and where.
+    pub(super) last: Option<(ThreadId, LockUse)>,
     /// Who has destroyed it, and where.
     pub(super) destroyed: Option<(ThreadId, ContextId)>,
 }
@@ -66,6 +68,7 @@ impl Lock {
             holders: Vec::new(),
             is_shared: false,
             is_robust: false,
+            last: None,
             destroyed: None,
         }
     }

@@ -15,7 +15,7 @@ use super::clock::VectorClock;
 use super::findings::{Circumstances, Findings, Meeting, Moment};
 use super::plans::Plans;
 use super::shadow::{Page, Shadow, parts};
-use super::sites::{Origin, Sites};
+use super::sites::{Origin, SiteId, Sites};
 use super::threads::{NoSlot, Thread, Threads};
 use super::words::Words;
 use crate::call_paths::{CallPaths, ContextId, Follower};
@@ -88,6 +88,25 @@ struct Checked {
     time: u64,
 }
 
+/// What else looks at accesses of instructions while they are checked.
+pub(super) trait Watch {
+    /// Whether it does now.
+    fn looks(&self) -> bool;
+
+    /// An instruction accesses memory.
+    fn access(&mut self, access: &Access, site: SiteId, sites: &Sites, heap: &mut Heap);
+}
+
+/// Nothing does.
+impl Watch for () {
+    #[inline]
+    fn looks(&self) -> bool {
+        false
+    }
+
+    fn access(&mut self, _: &Access, _: SiteId, _: &Sites, _: &mut Heap) {}
+}
+
 impl Detector {
     pub(super) fn new(most_bytes: u64, blindness: Blindness) -> Detector {
         let most_bytes = usize::try_from(most_bytes).unwrap_or(usize::MAX);
@@ -113,26 +132,47 @@ impl Detector {
     }
 
     /// Accesses of one thread that follow each other.
-    pub(super) fn accesses(&mut self, id: ThreadId, batch: &[Access], paths: &mut CallPaths) {
+    pub(super) fn accesses(
+        &mut self,
+        id: ThreadId,
+        batch: &[Access],
+        paths: &mut CallPaths,
+        watch: &mut impl Watch,
+    ) {
         let mut path = paths.thread(id);
-        self.follow(id, batch, &mut path);
+        self.follow(id, batch, &mut path, watch);
         if let Some(last) = batch.last() {
             path.is_at(last.pc);
         }
         self.stay_in_bounds();
     }
 
-    fn follow(&mut self, id: ThreadId, batch: &[Access], path: &mut Follower<'_>) {
+    fn follow(
+        &mut self,
+        id: ThreadId,
+        batch: &[Access],
+        path: &mut Follower<'_>,
+        watch: &mut impl Watch,
+    ) {
         let mut rest = batch;
         while let [access, after @ ..] = rest {
-            if access.flags.contains(AccessFlags::ATOMIC) {
-                self.atomic(id, access);
-            } else if !self.threads.is_alone() {
-                let ordinary = self.ordinary(id, rest, path);
+            let is_atomic = access.flags.contains(AccessFlags::ATOMIC);
+            let is_alone = self.threads.is_alone();
+            if !is_atomic && !is_alone {
+                let ordinary = self.ordinary(id, rest, path, watch);
                 if ordinary != 0 {
                     rest = &rest[ordinary..];
                     continue;
                 }
+            }
+            if watch.looks() {
+                let (origin, size) = (Origin::Instruction(access.pc), access.size.into());
+                let site = self.sites.number(origin, size, path.context());
+                watch.access(access, site, &self.sites, &mut self.heap);
+            }
+            if is_atomic {
+                self.atomic(id, access);
+            } else if !is_alone {
                 self.plain(
                     id,
                     Checked {
@@ -237,7 +277,13 @@ impl Detector {
 
     /// As many of the accesses as lie in one page each, touch no word that threads synchronise by,
     /// and begin no epoch: that is most of them. Returns how many.
-    fn ordinary(&mut self, id: ThreadId, batch: &[Access], path: &mut Follower<'_>) -> usize {
+    fn ordinary(
+        &mut self,
+        id: ThreadId,
+        batch: &[Access],
+        path: &mut Follower<'_>,
+        watch: &mut impl Watch,
+    ) -> usize {
         let Some(thread) = self.threads.get(id).filter(|thread| !thread.is_told) else {
             return 0;
         };
@@ -265,6 +311,7 @@ impl Detector {
                 let records = &mut page.cells[Page::cell(cell)];
                 records.access(new, &thread.clock, splits, &mut conflict);
             }
+            watch.access(access, site, &self.sites, &mut self.heap);
             path.access(access);
             done += 1;
             if !met.is_empty() {

@@ -190,16 +190,19 @@ impl Findings {
         pair.examples.push(example);
     }
 
+    /// Whether a pair of these two places is among those found, in whichever order and by whichever calls.
+    pub(super) fn has_places(&self, first: Side, second: Side, sites: &Sites) -> bool {
+        let [first, second] = [first, second].map(|side| without_calls(side, sites));
+        let has = |pair| self.same_places.contains_key(&pair);
+        has((first, second)) || has((second, first))
+    }
+
     /// The pair with which this one is counted.
     fn as_kept(&mut self, pair: (Side, Side), sites: &Sites) -> (Side, Side) {
         if self.pairs.contains_key(&pair) {
             return pair;
         }
-        let without_calls = |side: Side| Side {
-            site: sites.without_calls(side.site),
-            ..side
-        };
-        let places = (without_calls(pair.0), without_calls(pair.1));
+        let places = (without_calls(pair.0, sites), without_calls(pair.1, sites));
         let (first, paths) = self.same_places.entry(places).or_insert((pair, 0));
         match *paths < PATHS_KEPT {
             true => {
@@ -272,6 +275,14 @@ impl Findings {
 
     pub(super) fn bytes(&self) -> usize {
         self.bytes_of_edges + self.pairs.len() * 2 * EXAMPLES_KEPT * size_of::<Example>()
+    }
+}
+
+/// The same, whatever calls led there.
+fn without_calls(side: Side, sites: &Sites) -> Side {
+    Side {
+        site: sites.without_calls(side.site),
+        ..side
     }
 }
 

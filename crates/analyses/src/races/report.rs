@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::predicted::Unpredicted;
 use super::sites::{Origin, Site};
 use crate::call_paths::ContextId;
 use crate::heap::HeapBlock;
@@ -16,6 +17,11 @@ pub struct RaceReport {
     pub possible: Vec<Race>,
     /// Races that missing records may explain.
     pub uncertain: Vec<Race>,
+    /// Races that this run has not shown, but another order of the same events does. None are looked
+    /// for where it was not asked for, or where records are missing.
+    pub predicted: Vec<Race>,
+    /// What was not looked at for these, if they were asked for.
+    pub unpredicted: Option<Unpredicted>,
     /// Occurrences of pairs of places beyond those that are kept.
     pub beyond: u64,
     /// Accesses that were compared with those of other threads.

@@ -266,6 +266,23 @@ pub(crate) struct RaceArguments {
     #[arg(long, conflicts_with = "input")]
     pub(crate) locks: bool,
 
+    /// Tell, too, of races and deadlocks that this run has not shown, but another order of the same
+    /// events does
+    ///
+    /// What is told so is certain: there is a schedule in which every thread reads what it has read, and
+    /// does what it has done, up to the race or the deadlock. Only the sections of locks that functions
+    /// take and release are moved, so calls of those are followed, as with --locks. It takes a quarter of
+    /// --memory more, and some times the time.
+    #[arg(long)]
+    pub(crate) predict: bool,
+
+    /// List the places where threads took the same lock one behind the other in one order only
+    ///
+    /// What would go wrong in the other order has had no chance in this run. Calls of the functions that
+    /// lock are followed, as with --locks.
+    #[arg(long)]
+    pub(crate) coverage: bool,
+
     /// Tell of races on the heap in which block they are, and where it was allocated, with a program
     ///
     /// Calls of the functions that allocate and free are followed, which costs time at each. A trace

@@ -1,6 +1,7 @@
 //! `unspool race`
 
 mod annotations;
+mod coverage;
 mod described;
 mod described_race;
 mod heap_block;
@@ -106,7 +107,8 @@ fn race_live(typed: &RaceArguments) -> Result<u8, Failure> {
 
 /// The functions whose calls the analysis needs.
 fn followed_functions(typed: &RaceArguments) -> Vec<String> {
-    let of_locks = typed.locks.then(lock_analysis::functions);
+    let follows_locks = typed.locks || typed.predict || typed.coverage;
+    let of_locks = follows_locks.then(lock_analysis::functions);
     let of_heap = typed.heap.then(heap::functions);
     let names = of_locks.into_iter().flatten();
     let names = names.chain(of_heap.into_iter().flatten());
@@ -145,7 +147,11 @@ impl RaceQuestion {
     }
 
     fn check(&self) -> RaceCheck {
-        RaceCheck::new(self.typed.memory)
+        let check = RaceCheck::new(self.typed.memory);
+        match self.typed.predict {
+            true => check.predicting(self.typed.memory),
+            false => check,
+        }
     }
 
     /// What is said, and the exit status; `damage` is that of the records, and `write` puts SARIF
@@ -163,7 +169,11 @@ impl RaceQuestion {
         let show = self.typed.show;
         let mut text = match self.typed.json {
             true => described.as_json()?,
-            false => text::of(&described, show, self.typed.heap) + &described.locks.text(),
+            false => {
+                let races = text::of(&described, show, self.typed.heap);
+                let coverage = self.typed.coverage.then(|| described.coverage.text(show));
+                races + &described.locks.text() + &coverage.unwrap_or_default()
+            }
         };
         if let Some(AnnotationChoice::Github) = self.typed.annotations {
             text += &annotations::for_github(&described, &self.sources, show);
@@ -172,7 +182,8 @@ impl RaceQuestion {
             let written = write(path, &sarif::of(&described, &self.sources)?);
             written.map_err(|error| Failure::cannot_write(path, error))?;
         }
-        let has_findings = !described.races.is_empty() || described.locks.has_findings();
+        let has_races = !described.races.is_empty() || !described.predicted.is_empty();
+        let has_findings = has_races || described.locks.has_findings();
         let status = match has_findings {
             true => self.typed.exit_status,
             false => damage,

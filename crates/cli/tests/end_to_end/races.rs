@@ -8,6 +8,7 @@
 mod blocks;
 mod code_review;
 mod locks;
+mod predicted;
 mod real_programs;
 mod schedules;
 
@@ -103,6 +104,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.extend(blocks::trials());
     trials.extend(code_review::trials());
     trials.extend(locks::trials());
+    trials.extend(predicted::trials());
     trials.extend(real_programs::trials());
     trials.extend(schedules::trials());
     trials
@@ -228,6 +230,16 @@ fn answers(
     program: &Path,
     options: &[&str],
 ) -> Result<(Value, Invocation), Verdict> {
+    answers_with(scratch, program, options, &[])
+}
+
+/// The same, with options for the look at the trace.
+fn answers_with(
+    scratch: &Scratch,
+    program: &Path,
+    options: &[&str],
+    over_file: &[&str],
+) -> Result<(Value, Invocation), Verdict> {
     let (trace, answer) = (scratch.path().join("trace"), scratch.path().join("answer"));
     let live = unspool(scratch, &["race", "--json", "--record"])
         .arguments([trace.as_os_str(), "-o".as_ref(), answer.as_os_str()])
@@ -239,7 +251,9 @@ fn answers(
         return Err(wrong("it must end with 0 or 66", &live, &outcome));
     };
     let from_live = std::fs::read_to_string(&answer)?;
-    let over_file = unspool(scratch, &["race", "--json"]).arguments([&trace]);
+    let over_file = unspool(scratch, &["race", "--json"])
+        .arguments(over_file)
+        .arguments([&trace]);
     let file_outcome = run(scratch, &over_file)?;
     if file_outcome.ending != Ending::Exited(status) || file_outcome.stdout_text() != from_live {
         let expected = format!("the answer must be that of the run itself: {from_live}");
@@ -247,11 +261,9 @@ fn answers(
     }
     let parsed: Value = serde_json::from_str(&from_live)
         .map_err(|problem| Verdict::Wrong(format!("no JSON: {problem}")))?;
-    let has_races = parsed["races"]
-        .as_array()
-        .is_some_and(|races| !races.is_empty());
-    if has_races != (status == 66) {
-        return Err(wrong("66 stands for races", &live, &outcome));
+    let has_any = |list: &str| parsed[list].as_array().is_some_and(|it| !it.is_empty());
+    if ["races", "predicted", "deadlocks"].into_iter().any(has_any) != (status == 66) {
+        return Err(wrong("66 stands for what was found", &live, &outcome));
     }
     Ok((parsed, live))
 }

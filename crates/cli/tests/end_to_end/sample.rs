@@ -44,6 +44,8 @@ fn row(name: &str) -> Option<(&str, &str)> {
     match parts[..] {
         // How a source is built.
         ["races", source, twin @ ("free" | "racy"), ..] => Some((source, twin)),
+        ["races", "predicted", "none", source] => Some(("predicted", source.get(..1)?)),
+        ["races", "predicted", source, twin @ ("free" | "racy"), ..] => Some((source, twin)),
         // What looks at a guest besides: tools, by way of the same translation, and probes.
         ["guest", "run" | "trace", ..] => None,
         ["guest", _tool, guest] => Some(("guest", guest)),

@@ -80,7 +80,7 @@ impl Detector {
                 }
                 End::NotSimple => {
                     let access = &accesses[done];
-                    self.follow(id, &[execution.access(access)], path);
+                    self.follow(id, &[execution.access(access)], path, &mut ());
                     done += 1;
                     if access.flags.contains(AccessFlags::RETURN_ADDRESS) {
                         first = done;

@@ -8,6 +8,7 @@ use unspool_analyses::{RaceCheck, RaceReport};
 use unspool_events::{Problem, TraceHeader};
 use unspool_report::{CodePlace, Places};
 
+use super::coverage::DescribedCoverage;
 use super::described_race::{DescribedRace, merged};
 use super::heap_block::DescribedBlock;
 use super::locks::{DescribedLocks, DescribedUse};
@@ -18,7 +19,7 @@ use super::system_call_names::system_call_name;
 use crate::failure::Failure;
 
 /// The version of the JSON form.
-const SCHEMA_VERSION: u32 = 3;
+const SCHEMA_VERSION: u32 = 4;
 
 /// What was found, with names.
 #[derive(Debug)]
@@ -30,6 +31,10 @@ pub(super) struct Described {
     pub(super) possible: Vec<DescribedRace>,
     /// Those that missing records may explain.
     pub(super) uncertain: Vec<DescribedRace>,
+    /// Those that another order of the same events shows.
+    pub(super) predicted: Vec<DescribedRace>,
+    /// Places at which threads took the same lock one behind the other.
+    pub(super) coverage: DescribedCoverage,
     /// What was found about locks.
     pub(super) locks: DescribedLocks,
     /// How many were left out for each reason, which is a line of the suppressions.
@@ -58,6 +63,8 @@ impl Described {
             races: Vec::new(),
             possible: Vec::new(),
             uncertain: Vec::new(),
+            predicted: Vec::new(),
+            coverage: DescribedCoverage::default(),
             locks: DescribedLocks::default(),
             suppressed: Vec::new(),
             is_whole,
@@ -82,6 +89,9 @@ impl Described {
         let mut races = wanted(&report.races);
         let mut possible = wanted(&report.possible);
         described.uncertain = merged(wanted(&report.uncertain));
+        let mut predicted = wanted(&report.predicted);
+        predicted.retain(|race| !race.may_be_beyond_a_string());
+        described.predicted = merged(predicted);
         possible.extend(races.extract_if(.., |race| race.may_be_beyond_a_string()));
         described.races = merged(races);
         described.possible = merged(possible);
@@ -89,7 +99,9 @@ impl Described {
         described.creations = created
             .map(|it| (it.thread, stacks.stack(None, it.created)))
             .collect();
-        described.locks = DescribedLocks::new(check.locks().report(), &mut stacks);
+        let locks = check.locks();
+        described.coverage = DescribedCoverage::new(&locks, &mut stacks);
+        described.locks = DescribedLocks::new(locks, &mut stacks);
         described.suppressed = left_out.into_iter().collect();
         described.report = report;
         described
@@ -118,8 +130,12 @@ impl Described {
             "races": all(&self.races),
             "possible": all(&self.possible),
             "uncertain": all(&self.uncertain),
+            "predicted": all(&self.predicted),
+            "not_predicted": self.report.unpredicted,
             "deadlocks": self.locks.deadlocks_as_json(),
             "misuse": self.locks.misuse_as_json(),
+            "lock_orders": self.coverage.as_json(),
+            "lock_orders_beyond": self.coverage.beyond,
             "locks_looked_at": self.locks.were_looked_at(),
             "heap_looked_at": self.report.saw_heap,
             "blocks_forgotten": self.report.blocks_forgotten,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use unspool_analyses::LockReport;
 use unspool_analyses::locks::{
-    Deadlock, LockKind, LockUse, Misuse, MisuseKind, Party, Step, Wanted,
+    Certainty, Deadlock, LockKind, LockUse, Misuse, MisuseKind, Party, Step, Wanted,
 };
 use unspool_report::DataPlace;
 
@@ -19,7 +19,7 @@ pub(super) struct DescribedLocks {
 
 #[derive(Debug)]
 struct DescribedDeadlock {
-    is_actual: bool,
+    certainty: Certainty,
     time: u64,
     parties: Vec<DescribedParty>,
 }
@@ -108,7 +108,8 @@ impl DescribedLocks {
         let one = |deadlock: &DescribedDeadlock| {
             let parties = deadlock.parties.iter().map(DescribedParty::as_json);
             json!({
-                "is_actual": deadlock.is_actual,
+                "is_actual": deadlock.certainty == Certainty::Happened,
+                "is_predicted": deadlock.certainty == Certainty::Predicted,
                 "time": deadlock.time,
                 "threads": parties.collect::<Vec<_>>(),
             })
@@ -148,21 +149,24 @@ impl DescribedDeadlock {
         let parties = deadlock.parties.iter();
         let parties = parties.map(|party| DescribedParty::new(party, stacks));
         DescribedDeadlock {
-            is_actual: deadlock.is_actual,
+            certainty: deadlock.certainty,
             time: deadlock.time,
             parties: parties.collect(),
         }
     }
 
     fn text(&self) -> String {
-        let mut text = match self.is_actual {
-            true => "\n- deadlock: each of these threads waits for the next\n".to_owned(),
-            false => {
-                "\n- possible deadlock: in another schedule each of these threads may wait for the \
-                      next\n"
-                    .to_owned()
+        let what = match self.certainty {
+            Certainty::Happened => "deadlock: each of these threads waits for the next",
+            Certainty::Predicted => {
+                "predicted deadlock: another order of the same events has each of these threads wait for \
+                 the next"
+            }
+            Certainty::Possible => {
+                "possible deadlock: in another schedule each of these threads may wait for the next"
             }
         };
+        let mut text = format!("\n- {what}\n");
         for party in &self.parties {
             let thread = party.thread;
             if let Some(held) = &party.holds {

@@ -21,6 +21,16 @@ pub(super) fn of(described: &Described, show: usize, asks_for_blocks: bool) -> S
     if hidden > 0 {
         text += &format!("\nand {hidden} more (--show)\n");
     }
+    if !described.predicted.is_empty() {
+        text += "\nWhat follows has not happened in this run, but another order of the same events has it:\n";
+        for (race, number) in described.predicted.iter().zip(1..).take(show) {
+            text += &format!("\n{number}. {}", one(described, race));
+        }
+        let hidden = described.predicted.len().saturating_sub(show);
+        if hidden > 0 {
+            text += &format!("\nand {hidden} more (--show)\n");
+        }
+    }
     if !described.possible.is_empty() {
         text += "\nWhat follows is no race if plain moves stand for atomic accesses of which nothing is \
                  known,\nor if what a string function reads lies behind the string's end:\n";
@@ -49,14 +59,25 @@ fn headline(described: &Described) -> String {
     } else {
         " as far as the trace goes"
     };
-    match described.races.len() {
-        0 => format!("no races{as_far}: {checked} accesses were compared with other threads'"),
-        1 => format!("1 race{as_far}: {}", short(&described.races[0])),
-        count => format!(
-            "{count} races{as_far}; the first: {}",
-            short(&described.races[0])
+    let predicted = match &described.predicted[..] {
+        [] => String::new(),
+        [one] => format!("; 1 predicted: {}", short(one)),
+        [first, ..] => format!(
+            "; {} predicted; the first: {}",
+            described.predicted.len(),
+            short(first)
         ),
-    }
+    };
+    let seen = match &described.races[..] {
+        [] => format!("no races{as_far}: {checked} accesses were compared with other threads'"),
+        [one] => format!("1 race{as_far}: {}", short(one)),
+        [first, ..] => format!(
+            "{} races{as_far}; the first: {}",
+            described.races.len(),
+            short(first)
+        ),
+    };
+    seen + &predicted
 }
 
 /// A race in few words.
@@ -235,6 +256,7 @@ fn remarks(described: &Described, asks_for_blocks: bool) -> String {
             }
         };
     }
+    text += &unpredicted(described);
     if described.report.calls_missing > 0 {
         let missing = described.report.calls_missing;
         text += &format!(
@@ -244,6 +266,42 @@ fn remarks(described: &Described, asks_for_blocks: bool) -> String {
     if described.report.beyond > 0 {
         let beyond = described.report.beyond;
         text += &format!("{beyond} occurrences of further pairs of places are not listed\n");
+    }
+    text
+}
+
+/// What was not looked at for races that another order would show, if they were asked for.
+fn unpredicted(described: &Described) -> String {
+    let Some(left) = described.report.unpredicted else {
+        return String::new();
+    };
+    let mut text = String::new();
+    if !described.locks.were_looked_at() {
+        text += "nothing is predicted without the calls of functions that lock: none were found by \
+                 their names, or the trace was recorded without them (--record with --predict)\n";
+    }
+    if !described.is_whole {
+        text += "nothing is predicted where records are missing\n";
+    }
+    if left.given_up > 0 {
+        text += &format!(
+            "of {} pairs of places not all accesses were looked at for an order in which they meet\n",
+            left.given_up
+        );
+    }
+    if left.left_out > 0 {
+        text += &format!(
+            "{} accesses were not held against later ones for that: too many others were to the same \
+             bytes\n",
+            left.left_out
+        );
+    }
+    if left.forgotten > 0 {
+        text += &format!(
+            "memory was short {} times (--memory): what came before is not moved behind what came \
+             after\n",
+            left.forgotten
+        );
     }
     text
 }

@@ -1,4 +1,4 @@
-//! What threads know of one another by other means than locks.
+//! How far each thread had come.
 
 use std::sync::Arc;
 
@@ -6,25 +6,34 @@ use unspool_events::ThreadId;
 
 /// How far each thread had come where this was taken. Copies share their memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Clock(Arc<Vec<u32>>);
+pub(crate) struct Clock(Arc<Vec<u32>>);
 
 impl Clock {
-    fn get(&self, thread: ThreadId) -> u32 {
+    /// How far that thread had come.
+    pub(crate) fn get(&self, thread: ThreadId) -> u32 {
         self.0.get(thread.0 as usize).copied().unwrap_or(0)
     }
 
     /// The thread goes on: what it does from now on is later than what it has told.
-    pub(super) fn advance(&mut self, thread: ThreadId) {
+    pub(crate) fn advance(&mut self, thread: ThreadId) {
+        self.reach(thread, self.get(thread) + 1);
+    }
+
+    /// The thread has come so far at least.
+    pub(crate) fn reach(&mut self, thread: ThreadId, time: u32) {
+        if self.get(thread) >= time {
+            return;
+        }
         let times = Arc::make_mut(&mut self.0);
         let place = thread.0 as usize;
         if times.len() <= place {
             times.resize(place + 1, 0);
         }
-        times[place] += 1;
+        times[place] = time;
     }
 
     /// Learns what another one says.
-    pub(super) fn join(&mut self, other: &Clock) {
+    pub(crate) fn join(&mut self, other: &Clock) {
         if Arc::ptr_eq(&self.0, &other.0) || other.0.is_empty() {
             return;
         }
@@ -38,7 +47,12 @@ impl Clock {
     }
 
     /// Whether what this thread did at this clock came before what has another clock.
-    pub(super) fn precedes(&self, thread: ThreadId, other: &Clock) -> bool {
+    pub(crate) fn precedes(&self, thread: ThreadId, other: &Clock) -> bool {
         self.get(thread) <= other.get(thread)
+    }
+
+    /// How far each thread had come, by their numbers; those that are not there had done nothing.
+    pub(crate) fn times(&self) -> &[u32] {
+        &self.0
     }
 }

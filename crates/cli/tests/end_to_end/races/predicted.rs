@@ -1,0 +1,130 @@
+//! `unspool race --predict`: what a run has not shown, and another order of the same events does.
+//!
+//! `crates/guests/predicted`: each source is two, one in which nothing may be predicted, and one in
+//! which that must be which its comments label, and which no run shows. What has no races at all
+//! (`crates/guests/races`) must have none in any order.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use libtest_mimic::Trial;
+use serde_json::Value;
+
+use super::{Build, answers_with, build_of, file_name, fits, labels, sources};
+use crate::observer::{Verdict, trial};
+use crate::scratch::Scratch;
+
+const OPTIONS: [&str; 2] = ["--predict", "--coverage"];
+const OVER_FILE: [&str; 1] = ["--predict"];
+
+pub(super) fn trials() -> Vec<Trial> {
+    let mut trials = Vec::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guests/predicted");
+    for source in sources(&folder) {
+        for build in super::builds(&source) {
+            let name = format!("races::predicted::{}::{}", file_name(&source), build.name());
+            let source = source.clone();
+            trials.push(trial(name, move |scratch| {
+                as_labelled(scratch, &source, build)
+            }));
+        }
+    }
+    for source in sources(&super::folder()) {
+        let name = format!("races::predicted::none::{}", file_name(&source));
+        trials.push(trial(name, move |scratch| none(scratch, &source)));
+    }
+    trials.push(trial("races::coverage".to_owned(), coverage));
+    trials
+}
+
+fn list<'a>(answer: &'a Value, name: &str) -> &'a [Value] {
+    answer[name].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn as_labelled(scratch: &Scratch, source: &Path, build: Build) -> Result<(), Verdict> {
+    let program = build.of(scratch, source)?;
+    let (answer, command) = answers_with(scratch, &program, &OPTIONS, &OVER_FILE)?;
+    let labels = match build.racy {
+        true => labels(source)?,
+        false => Default::default(),
+    };
+    let predicted = list(&answer, "predicted");
+    let missing: BTreeSet<&String> = labels
+        .iter()
+        .filter(|(name, lines)| !predicted.iter().any(|it| fits(it, name, lines, source)))
+        .map(|(name, _)| name)
+        .collect();
+    let is_labelled = |race: &Value| {
+        let mut labels = labels.iter();
+        labels.any(|(name, lines)| fits(race, name, lines, source))
+    };
+    let text = std::fs::read_to_string(source)?;
+    let has_deadlock = build.racy && text.contains("// found: predicted-deadlock");
+    let deadlocks = list(&answer, "deadlocks").iter();
+    let is_predicted = |it: &&Value| it["is_predicted"] == true;
+    let is_right = missing.is_empty()
+        && predicted.iter().all(is_labelled)
+        && list(&answer, "races").is_empty()
+        && (deadlocks.filter(is_predicted).count() > 0) == has_deadlock;
+    match is_right {
+        true => Ok(()),
+        false => Err(Verdict::Wrong(format!(
+            "{labels:?} must be predicted, and nothing else: {answer:#}\nreplay: {}",
+            command.command_line()
+        ))),
+    }
+}
+
+fn none(scratch: &Scratch, source: &PathBuf) -> Result<(), Verdict> {
+    let program = build_of(false, false).of(scratch, source)?;
+    let (answer, command) = answers_with(scratch, &program, &OPTIONS, &OVER_FILE)?;
+    match list(&answer, "predicted") {
+        [] => Ok(()),
+        some => Err(Verdict::Wrong(format!(
+            "there is no such race: {some:#?}\nreplay: {}",
+            command.command_line()
+        ))),
+    }
+}
+
+/// Two sections that follow each other in one order are told so, and in both orders not.
+fn coverage(scratch: &Scratch) -> Result<(), Verdict> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/end_to_end/races/sections.c");
+    let program = build_of(false, false).of(scratch, &source)?;
+    let (answer, command) = answers_with(scratch, &program, &["--coverage"], &[])?;
+    let text = std::fs::read_to_string(&source)?;
+    let line_of = |label: &str| {
+        let line = text.lines().position(|it| it.contains(label));
+        line.map_or(0, |line| line + 1)
+    };
+    let line = |taken: &Value| {
+        let frames = list(taken, "stack").iter();
+        let mut lines = frames.filter_map(|it| it["line"].as_str());
+        let own = lines.find(|it| it.contains("sections.c"));
+        let number = own.and_then(|it| it.rsplit_once(':')?.1.parse().ok());
+        number.unwrap_or(0)
+    };
+    let pairs: BTreeSet<(usize, usize, u64, u64)> = list(&answer, "lock_orders")
+        .iter()
+        .map(|it| {
+            let number = |name: &str| it[name].as_u64().unwrap_or(0);
+            let (first, second) = (line(&it["first"]), line(&it["second"]));
+            let (there, back) = (number("first_before_second"), number("second_before_first"));
+            match first <= second {
+                true => (first, second, there, back),
+                false => (second, first, back, there),
+            }
+        })
+        .collect();
+    let expected = BTreeSet::from([
+        (line_of("once: first"), line_of("once: second"), 1, 0),
+        (line_of("both: one"), line_of("both: other"), 2, 1),
+    ]);
+    match pairs == expected {
+        true => Ok(()),
+        false => Err(Verdict::Wrong(format!(
+            "{expected:?} and not {pairs:?}\nreplay: {}",
+            command.command_line()
+        ))),
+    }
+}
