@@ -40,6 +40,11 @@ pub(crate) fn of(trials: Vec<Trial>, arguments: &Arguments) -> Vec<Trial> {
 
 /// The row of a matrix that a test belongs to.
 fn row(name: &str) -> Option<(&str, &str)> {
+    // Each guest is translated alone, or with what is recorded inserted.
+    let ways = ["guest::run::", "guest::trace::"];
+    if let Some(guest) = ways.iter().find_map(|way| name.strip_prefix(way)) {
+        return Some(("guest alone", guest));
+    }
     let parts: Vec<&str> = name.split("::").collect();
     match parts[..] {
         // How a source is built.
@@ -47,7 +52,6 @@ fn row(name: &str) -> Option<(&str, &str)> {
         ["races", "predicted", "none", source] => Some(("predicted", source.get(..1)?)),
         ["races", "predicted", source, twin @ ("free" | "racy"), ..] => Some((source, twin)),
         // What looks at a guest besides: tools, by way of the same translation, and probes.
-        ["guest", "run" | "trace", ..] => None,
         ["guest", _tool, guest] => Some(("guest", guest)),
         // In which order between threads something is recorded.
         ["live", "three_ways", _order, program] => Some(("live", program)),

@@ -14,8 +14,8 @@ const NEAR: usize = 1024;
 #[derive(Debug)]
 pub(super) struct Table {
     cells: Vec<Cell>,
-    /// The number of each cell of a page plus one; 0 where there is none.
-    pages: Vec<Box<[u32; CELLS]>>,
+    /// For each page the number of each of its cells plus one; 0 where there is none.
+    places: Vec<[u32; CELLS]>,
     numbers: FxHashMap<u64, u32>,
     /// The pages that were used last: the number of the memory's page plus one, and of ours.
     near: Box<[(u64, u32)]>,
@@ -25,7 +25,7 @@ impl Default for Table {
     fn default() -> Table {
         Table {
             cells: Vec::new(),
-            pages: Vec::new(),
+            places: Vec::new(),
             numbers: FxHashMap::default(),
             near: vec![(0, 0); NEAR].into(),
         }
@@ -37,7 +37,7 @@ impl Table {
     #[inline]
     pub(super) fn get(&mut self, cell: u64) -> Option<&mut Cell> {
         let page = self.page(cell / PAGE)?;
-        let number = self.pages[page as usize][place(cell)];
+        let number = self.places[page as usize][place(cell)];
         self.cells.get_mut((number as usize).checked_sub(1)?)
     }
 
@@ -48,7 +48,7 @@ impl Table {
             Some(page) => page,
             None => self.add_page(cell / PAGE),
         };
-        let number = &mut self.pages[page as usize][place(cell)];
+        let number = &mut self.places[page as usize][place(cell)];
         if *number == 0 {
             self.cells.push(Cell::default());
             *number = self.cells.len() as u32;
@@ -58,14 +58,14 @@ impl Table {
 
     /// Does something with each cell of a range that is there.
     pub(super) fn for_each(&mut self, first: u64, end: u64, mut it: impl FnMut(u64, &mut Cell)) {
-        let pages: Vec<(u64, u32)> = match (end - first) / PAGE > self.pages.len() as u64 {
+        let pages: Vec<(u64, u32)> = match (end - first) / PAGE > self.places.len() as u64 {
             true => self.numbers.iter().map(|it| (*it.0, *it.1)).collect(),
             false => (first / PAGE..=end / PAGE)
                 .filter_map(|page| Some((page, *self.numbers.get(&page)?)))
                 .collect(),
         };
         for (page, number) in pages {
-            for (place, cell) in self.pages[number as usize].iter().enumerate() {
+            for (place, cell) in self.places[number as usize].iter().enumerate() {
                 let address = page * PAGE + 8 * place as u64;
                 if *cell != 0 && (first..end).contains(&address) {
                     it(address, &mut self.cells[*cell as usize - 1]);
@@ -76,7 +76,7 @@ impl Table {
 
     /// What it takes of the memory, but for what cells have elsewhere.
     pub(super) fn bytes(&self) -> usize {
-        self.cells.capacity() * size_of::<Cell>() + self.pages.len() * CELLS * size_of::<u32>()
+        self.cells.capacity() * size_of::<Cell>() + self.places.len() * CELLS * size_of::<u32>()
     }
 
     #[inline]
@@ -91,8 +91,8 @@ impl Table {
     }
 
     fn add_page(&mut self, page: u64) -> u32 {
-        let number = self.pages.len() as u32;
-        self.pages.push(Box::new([0; CELLS]));
+        let number = self.places.len() as u32;
+        self.places.push([0; CELLS]);
         self.numbers.insert(page, number);
         self.near[page as usize % NEAR] = (page + 1, number);
         number

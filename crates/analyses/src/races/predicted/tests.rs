@@ -246,10 +246,10 @@ impl Orders<'_> {
             for &other in &next[place + 1..] {
                 let pair = (one.min(other), one.max(other));
                 match (self.run[one].1, self.run[other].1) {
-                    (Do::Read(a) | Do::Write(a), Do::Write(b)) | (Do::Write(a), Do::Read(b)) => {
-                        if a == b {
-                            self.found.races.insert(pair);
-                        }
+                    (Do::Read(a) | Do::Write(a), Do::Write(b)) | (Do::Write(a), Do::Read(b))
+                        if a == b =>
+                    {
+                        self.found.races.insert(pair);
                     }
                     (Do::Take(_) | Do::TakeShared(_), Do::Take(_) | Do::TakeShared(_)) => {
                         self.found.requests.insert(pair);
@@ -266,11 +266,7 @@ impl Orders<'_> {
         match step {
             Do::Read(word) if state.written[word] != self.read[number] => return None,
             Do::Write(word) => next.written[word] = Some(number),
-            Do::Refused(lock) => {
-                if (0..THREADS).all(|other| self.holds(state, other, lock).is_none()) {
-                    return None;
-                }
-            }
+            Do::Refused(lock) if self.is_free(state, lock) => return None,
             Do::Take(lock) | Do::TakeShared(lock) => {
                 let is_shared = matches!(step, Do::TakeShared(_));
                 let excludes = (0..THREADS).any(|other| {
@@ -291,6 +287,10 @@ impl Orders<'_> {
     fn is_created(&self, state: &State, thread: usize) -> bool {
         let mut done = self.threads[CREATOR][..state.done[CREATOR]].iter();
         thread == CREATOR || done.any(|it| self.run[*it].1 == Do::Create(thread))
+    }
+
+    fn is_free(&self, state: &State, lock: usize) -> bool {
+        (0..THREADS).all(|thread| self.holds(state, thread, lock).is_none())
     }
 
     /// Whether a thread holds a lock, and only shares it.

@@ -5,7 +5,7 @@
 //! (`crates/guests/races`) must have none in any order.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use libtest_mimic::Trial;
 use serde_json::Value;
@@ -75,7 +75,7 @@ fn as_labelled(scratch: &Scratch, source: &Path, build: Build) -> Result<(), Ver
     }
 }
 
-fn none(scratch: &Scratch, source: &PathBuf) -> Result<(), Verdict> {
+fn none(scratch: &Scratch, source: &Path) -> Result<(), Verdict> {
     let program = build_of(false, false).of(scratch, source)?;
     let (answer, command) = answers_with(scratch, &program, &OPTIONS, &OVER_FILE)?;
     match list(&answer, "predicted") {
