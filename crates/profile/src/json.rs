@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use unspool_profile_record::Source;
 
+use crate::metric_values::Known;
 use crate::profile::Profile;
 
 fn source(source: Source) -> &'static str {
@@ -18,6 +19,13 @@ fn seconds(ns: u64) -> f64 {
 }
 
 impl Profile {
+    /// The values of all metrics, by their names; null where there is none.
+    fn metrics_of(&self, known: Known<'_>) -> Value {
+        let metrics = self.metrics.iter();
+        let values = metrics.map(|it| (it.name().to_owned(), json!(self.value_of(it, known))));
+        Value::Object(values.collect())
+    }
+
     /// The profile as JSON, with times in seconds. `calling_contexts` names functions and callers
     /// by their places in the lists.
     #[must_use]
@@ -34,6 +42,7 @@ impl Profile {
                     "max": seconds(function.spread.most_ns),
                     "standard_deviation": function.spread.deviation_ns / 1e9,
                 },
+                "metrics": self.metrics_of(Known::of(function)),
             })
         });
         let contexts = self.tree.nodes().iter().map(|node| {
@@ -42,6 +51,11 @@ impl Profile {
                 "parent": node.parent,
                 "self": seconds(node.self_ns),
                 "total": seconds(node.total_ns),
+                "metrics": self.metrics_of(Known {
+                    self_ns: node.self_ns,
+                    total_ns: node.total_ns,
+                    spread: None,
+                }),
             })
         });
         let lines = self.lines.iter().map(|line| {
@@ -69,6 +83,11 @@ impl Profile {
                 "irreducible": one.code.is_irreducible,
                 "self": seconds(one.self_ns),
                 "total": seconds(one.total_ns),
+                "metrics": self.metrics_of(Known {
+                    self_ns: one.self_ns,
+                    total_ns: one.total_ns,
+                    spread: None,
+                }),
             }));
         }
         let threads = self.threads.iter().map(|thread| {
@@ -81,6 +100,8 @@ impl Profile {
                 "self": seconds(thread.self_ns),
             })
         });
+        let metrics = self.metrics.iter();
+        let metrics = metrics.map(|it| json!({"name": it.name(), "formula": it.formula()}));
         let quality = &self.quality;
         json!({
             "schema": "unspool-profile/1",
@@ -106,6 +127,7 @@ impl Profile {
             "elapsed": self.ending.map(|ending| seconds(ending.elapsed_ns)),
             "user": self.ending.map(|ending| seconds(ending.user_ns)),
             "system": self.ending.map(|ending| seconds(ending.system_ns)),
+            "metrics": metrics.collect::<Vec<_>>(),
             "functions": functions.collect::<Vec<_>>(),
             "calling_contexts": contexts.collect::<Vec<_>>(),
             "lines": lines.collect::<Vec<_>>(),

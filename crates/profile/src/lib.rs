@@ -18,6 +18,8 @@ pub mod export;
 mod folded;
 mod json;
 mod loop_times;
+mod metric;
+mod metric_values;
 mod named_paths;
 mod names;
 mod profile;
@@ -31,6 +33,7 @@ mod time_line;
 
 pub use call_tree::{CallTree, FunctionId, TreeNode};
 pub use loop_times::LoopTime;
+pub use metric::Metric;
 pub use named_paths::NamedPaths;
 pub use profile::{Function, LineTime, Profile, Spread, ThreadTime};
 pub use quality::Quality;

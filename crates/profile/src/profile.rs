@@ -7,6 +7,7 @@ use unspool_profile_record::{Counted, Ending, Recording, Settings, Window};
 
 use crate::call_tree::{CallTree, FunctionId};
 use crate::loop_times::LoopTime;
+use crate::metric::Metric;
 use crate::named_paths::NamedPaths;
 use crate::quality::Quality;
 
@@ -113,6 +114,8 @@ pub struct Profile {
     pub lines: Vec<LineTime>,
     /// [The loops](NamedPaths::loop_times) of the functions on paths, for who shows them; none at first.
     pub loops: Vec<LoopTime>,
+    /// What is computed of functions, call paths and loops, for who shows them; none at first.
+    pub metrics: Vec<Metric>,
     /// Threads, by process and number.
     pub threads: Vec<ThreadTime>,
     /// How well call paths are known.
@@ -194,6 +197,7 @@ impl Profile {
             tree,
             lines: sorted(lines),
             loops: Vec::new(),
+            metrics: Vec::new(),
             threads: named_threads(paths, threads),
             quality: Quality::of(recording),
             problems: [&recording.problems[..], &paths.names.problems].concat(),

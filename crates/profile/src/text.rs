@@ -7,6 +7,7 @@ use unspool_profile_record::Source;
 
 use crate::call_tree::CallTree;
 use crate::loop_times::LoopTime;
+use crate::metric_values::Known;
 use crate::profile::{Function, Profile};
 
 /// Functions, lines and threads of a list that are shown.
@@ -59,6 +60,7 @@ impl Profile {
             }
         }
         if views.contains(&View::Flat) {
+            self.write_metrics(out)?;
             self.write_loops(out)?;
             self.write_spread(out)?;
             self.write_threads(out)?;
@@ -211,6 +213,35 @@ impl Profile {
             let time = seconds(line.self_ns);
             let function = &self.functions[line.function.0].name;
             writeln!(out, "{own}  {time:>9}  {} in {function}", line.line)?;
+        }
+        Ok(())
+    }
+
+    /// For each metric, the functions with the greatest values.
+    fn write_metrics(&self, out: &mut String) -> std::fmt::Result {
+        for metric in &self.metrics {
+            let mut values: Vec<(f64, &Function)> = self
+                .functions
+                .iter()
+                .filter_map(|it| Some((self.value_of(metric, Known::of(it))?, it)))
+                .collect();
+            values.sort_by(|one, other| {
+                let by_time = other.1.self_ns.cmp(&one.1.self_ns);
+                other.0.total_cmp(&one.0).then(by_time)
+            });
+            let (name, formula) = (metric.name(), metric.formula());
+            writeln!(
+                out,
+                "\n{name} = {formula}\n       value  self time  function"
+            )?;
+            for (value, function) in values.iter().take(SHOWN) {
+                let time = seconds(function.self_ns);
+                writeln!(out, "{value:>12.4}  {time:>9}  {}", function.name)?;
+            }
+            let without = self.functions.len() - values.len();
+            if without > 0 {
+                writeln!(out, "{without} functions have none")?;
+            }
         }
         Ok(())
     }

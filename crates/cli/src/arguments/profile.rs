@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use unspool_profile::Metric;
 
 /// `unspool profile`
 #[derive(Debug, Args)]
@@ -78,6 +79,15 @@ pub(crate) struct ProfileArguments {
     /// Show behind the rest, or in JSON too, when each thread spent its time and in which function most
     #[arg(long, conflicts_with_all = ["folded", "baseline"])]
     pub(crate) time_line: bool,
+
+    /// Compute a figure of each function, call path and loop, NAME=FORMULA; may be given several times
+    ///
+    /// A formula is about self and total (seconds); of functions also mean, least, most and deviation of
+    /// the threads' self time; and of the run: run (all that was sampled), elapsed, user and system in
+    /// seconds, and threads. It has + - * / ^, parentheses, and functions such as min(a, b), max(a, b),
+    /// sqrt(a), log2(a).
+    #[arg(long, value_name = "NAME=FORMULA", conflicts_with_all = ["folded", "baseline"])]
+    pub(crate) metric: Vec<Metric>,
 
     /// Report in JSON; without --report, what the program itself prints goes to standard error
     #[arg(long, conflicts_with = "folded")]

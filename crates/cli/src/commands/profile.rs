@@ -30,6 +30,7 @@ pub(crate) fn profile(typed: &ProfileArguments) -> Result<u8, Failure> {
     };
     let paths = NamedPaths::new(&recording);
     let mut profile = Profile::new(&paths);
+    profile.metrics.clone_from(&typed.metric);
     profile.problems.iter().for_each(warn);
     // Whoever reads the report may close its end at any time, which ends this process.
     let exported = export(&paths, &profile, typed);

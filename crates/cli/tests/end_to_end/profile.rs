@@ -3,6 +3,7 @@
 mod frames;
 mod generated;
 mod loops;
+mod metrics;
 mod parts_of_runs;
 mod preloaded;
 mod ranks;
@@ -75,6 +76,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.extend(ranks::trials());
     trials.extend(recording::trials());
     trials.extend(scaling::trials());
+    trials.extend(metrics::trials());
     trials.extend(time_line::trials());
     trials.extend(timers::trials());
     trials
