@@ -2,7 +2,8 @@
 """What looking for data races costs, beside the tools that a user would take instead.
 
 bench/races.py UNSPOOL [--rounds N] [--programs NAME,NAME] compiles programs of bench/programs for two
-threads and runs each natively, under `unspool race`, under valgrind's helgrind and drd (where it is
+threads and runs each natively, under `unspool race`, with locks followed and with what another order
+would show (`--predict`) too, under valgrind's helgrind and drd (where it is
 installed), and compiled for ThreadSanitizer (where gcc has it), in turn, in the same minutes. A row has
 user and system time and elapsed time, each the least of the rounds in seconds, how far the greatest lies
 above that, and the least over the least of the native runs; the peak of memory over native; and in how
@@ -79,6 +80,8 @@ def contenders(unspool, program, sanitized, arguments):
     """The commands, by name."""
     commands = {"native": [program, *arguments]}
     commands["unspool"] = [unspool, "race", "--", program, *arguments]
+    commands["locks"] = [unspool, "race", "--locks", "--", program, *arguments]
+    commands["predict"] = [unspool, "race", "--predict", "--", program, *arguments]
     if shutil.which("valgrind"):
         commands["helgrind"] = ["valgrind", "--tool=helgrind", program, *arguments]
         commands["drd"] = ["valgrind", "--tool=drd", program, *arguments]

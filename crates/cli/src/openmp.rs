@@ -122,8 +122,17 @@ fn keep(recording: &Recording, typed: &OpenmpArguments) -> Result<(), Failure> {
             );
         }
         let mut output = BufWriter::new(File::create(path).with_context(context)?);
-        write_timeline(recording, &mut output).with_context(context)?;
+        let most = typed.timeline_passages;
+        let line = write_timeline(recording, most, &mut output).with_context(context)?;
         output.flush().with_context(context)?;
+        if line.left_out > 0 {
+            warn(format!(
+                "{} has the longest {most} of {} passages: --timeline-passages {} has all",
+                path.display(),
+                line.passages,
+                line.passages
+            ));
+        }
     }
     Ok(())
 }

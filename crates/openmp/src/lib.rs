@@ -38,4 +38,4 @@ pub use recording::{
     Construct, OpenError, Others, Process, Program, Recording, Schedule, Share, Span, ThreadTime,
 };
 pub use report::{Grouping, Interval, ProcessReport, Report};
-pub use timeline::write_timeline;
+pub use timeline::{Timeline, write_timeline};

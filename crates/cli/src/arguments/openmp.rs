@@ -38,6 +38,18 @@ pub(crate) struct OpenmpArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) timeline: Option<PathBuf>,
 
+    /// How many passages the time line has at most: the longest
+    ///
+    /// Each is some 300 bytes of the file. A recording keeps all, and gives another time line when it is
+    /// read.
+    #[arg(
+        long,
+        value_name = "NUMBER",
+        requires = "timeline",
+        default_value_t = 200_000
+    )]
+    pub(crate) timeline_passages: usize,
+
     /// Compare with an earlier run, which was kept in this file
     #[arg(long, value_name = "FILE")]
     pub(crate) compare: Option<PathBuf>,

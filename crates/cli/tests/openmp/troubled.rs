@@ -228,16 +228,38 @@ fn kept(compiler: Compiler) -> Result<(), Verdict> {
     ])?;
     let again = json(&["--by", "construct", &file])?;
     check(first == again, || "the two reports differ".to_owned())?;
-    let text = std::fs::read(&*timeline).map_err(|error| Verdict::Wrong(error.to_string()))?;
-    let events: serde_json::Value =
-        serde_json::from_slice(&text).map_err(|error| Verdict::Wrong(error.to_string()))?;
-    let spans = events["traceEvents"].as_array().into_iter().flatten();
-    let spans = spans.filter(|event| event["ph"] == "X").count();
-    check(spans >= 4, || format!("{spans} spans are in the time line"))?;
+    let [passages, arrows] = of_time_line(&timeline)?;
+    check(passages >= 4 && arrows >= 1, || {
+        format!("{passages} passages and {arrows} arrows are in the time line")
+    })?;
+    // Another time line of the same recording, which has less and says so.
+    let few = ["--timeline", &timeline, "--timeline-passages", "3", &file];
+    let said = String::from_utf8_lossy(&openmp(&few).stderr).into_owned();
+    let [kept, _] = of_time_line(&timeline)?;
+    check(kept == 3 && said.contains("the longest 3 of"), || {
+        format!("{kept} passages, {said}")
+    })?;
     let compared = json(&["--compare", &file, &file])?;
     check(compared["speed_up"].as_f64() == Some(1.0), || {
         compared["speed_up"].to_string()
     })
+}
+
+/// How many passages a time line has, and how many arrows lead to one.
+fn of_time_line(file: &str) -> Result<[usize; 2], Verdict> {
+    let text = std::fs::read(file).map_err(|error| Verdict::Wrong(error.to_string()))?;
+    let events: serde_json::Value =
+        serde_json::from_slice(&text).map_err(|error| Verdict::Wrong(error.to_string()))?;
+    let all = events["traceEvents"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    // What is waited for within a passage is a slice of its own, without arguments.
+    let passages = all
+        .iter()
+        .filter(|it| it["ph"] == "X" && it["args"].is_object());
+    let arrows = all.iter().filter(|it| it["ph"] == "f");
+    Ok([passages.count(), arrows.count()])
 }
 
 fn no_openmp() -> Result<(), Verdict> {

@@ -3,21 +3,26 @@
 
 use super::described::Described;
 use super::source_tree::SourceTree;
-use super::text::message;
+use super::text::{PREDICTED, SEEN, message};
 
 /// One line for each race of which a source line is known, and for no more of them than are shown.
 pub(super) fn for_github(described: &Described, sources: &SourceTree, show: usize) -> String {
     let mut text = String::new();
-    for race in described.races.iter().take(show) {
+    let seen = described.races.iter().take(show);
+    let predicted = described.predicted.iter().take(show);
+    let all = seen
+        .map(|race| (race, "Data race", SEEN))
+        .chain(predicted.map(|race| (race, "Predicted data race", PREDICTED)));
+    for (race, title, why) in all {
         let mut lines = race.sides().into_iter().filter_map(|(_, stack)| {
             let line = stack.headline()?.place.line.as_deref()?;
             sources.line(line)
         });
         if let Some(place) = lines.next() {
             let file = property(&place.file);
-            let message = data(&message(described, race));
+            let message = data(&message(described, race, why));
             text += &format!(
-                "::warning file={file},line={},title=Data race::{message}\n",
+                "::warning file={file},line={},title={title}::{message}\n",
                 place.line
             );
         }

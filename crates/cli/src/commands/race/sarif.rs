@@ -7,11 +7,11 @@ use super::described::Described;
 use super::described_race::DescribedRace;
 use super::source_tree::SourceTree;
 use super::stacks::{Frame, Stack};
-use super::text::{message, side, step};
+use super::text::{PREDICTED, SEEN, message, side, step};
 use crate::failure::Failure;
 
 /// What a result may be: its name, how serious it is, and what it means.
-const RULES: [(&str, &str, &str); 3] = [
+const RULES: [(&str, &str, &str); 4] = [
     (
         "data-race",
         "warning",
@@ -28,11 +28,24 @@ const RULES: [(&str, &str, &str); 3] = [
         "note",
         "A data race, unless missing records explain it.",
     ),
+    (
+        "predicted-data-race",
+        "warning",
+        "A data race that the run has not shown, but another order of the same events has.",
+    ),
 ];
+
+/// The rule of those that the run has not shown.
+const PREDICTED_RULE: usize = 3;
 
 /// All that was found, as one run of the tool.
 pub(super) fn of(described: &Described, sources: &SourceTree) -> Result<String, Failure> {
-    let found = [&described.races, &described.possible, &described.uncertain];
+    let found = [
+        &described.races,
+        &described.possible,
+        &described.uncertain,
+        &described.predicted,
+    ];
     let results = found.into_iter().enumerate().flat_map(|(rule, races)| {
         races
             .iter()
@@ -67,6 +80,11 @@ pub(super) fn of(described: &Described, sources: &SourceTree) -> Result<String, 
 /// related to it, and so are those of the block of the heap and of the locks.
 fn result(described: &Described, sources: &SourceTree, rule: usize, race: &DescribedRace) -> Value {
     let (id, level, _) = RULES[rule];
+    let why = if rule == PREDICTED_RULE {
+        PREDICTED
+    } else {
+        SEEN
+    };
     let mut sides = race.sides();
     let has_line = |stack: &Stack| {
         let line = stack.headline().and_then(|it| it.place.line.as_deref());
@@ -102,7 +120,7 @@ fn result(described: &Described, sources: &SourceTree, rule: usize, race: &Descr
         "ruleId": id,
         "ruleIndex": rule,
         "level": level,
-        "message": { "text": message(described, race) },
+        "message": { "text": message(described, race, why) },
         "locations": place,
         "relatedLocations": related,
         "occurrenceCount": race.race.occurrences,

@@ -90,8 +90,13 @@ fn short(race: &DescribedRace) -> String {
     format!("{}, {first} and {second}", object(race))
 }
 
+/// Why two accesses race that have met.
+pub(super) const SEEN: &str = "nothing orders the two";
+/// Why two accesses race that have not.
+pub(super) const PREDICTED: &str = "another order of the same events has them beside each other";
+
 /// A race in a sentence, for tools that show it beside a line.
-pub(super) fn message(described: &Described, race: &DescribedRace) -> String {
+pub(super) fn message(described: &Described, race: &DescribedRace, why: &str) -> String {
     let [first, second] = race
         .sides()
         .map(|(access, stack)| side(described, access, stack));
@@ -99,7 +104,7 @@ pub(super) fn message(described: &Described, race: &DescribedRace) -> String {
     let allocated =
         block.map(|block| format!("; {}", step(described, "allocated", &block.allocated)));
     format!(
-        "{}: {first}; {second}; nothing orders the two{}",
+        "{}: {first}; {second}; {why}{}",
         object(race),
         allocated.collect::<String>()
     )

@@ -11,7 +11,7 @@ use libtest_mimic::Trial;
 use serde_json::Value;
 
 use super::{Build, answers_with, build_of, file_name, fits, labels, sources};
-use crate::observer::{Verdict, trial};
+use crate::observer::{Verdict, run, trial, unspool, wrong};
 use crate::scratch::Scratch;
 
 const OPTIONS: [&str; 2] = ["--predict", "--coverage"];
@@ -34,6 +34,7 @@ pub(super) fn trials() -> Vec<Trial> {
         trials.push(trial(name, move |scratch| none(scratch, &source)));
     }
     trials.push(trial("races::coverage".to_owned(), coverage));
+    trials.push(trial("races::predicted_for_review".to_owned(), for_review));
     trials
 }
 
@@ -126,5 +127,28 @@ fn coverage(scratch: &Scratch) -> Result<(), Verdict> {
             "{expected:?} and not {pairs:?}\nreplay: {}",
             command.command_line()
         ))),
+    }
+}
+
+/// What is predicted is among the findings for code review, told apart from what was seen.
+fn for_review(scratch: &Scratch) -> Result<(), Verdict> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guests/predicted/behind_a_lock.c");
+    let program = build_of(true, false).of(scratch, &source)?;
+    let sarif = scratch.path().join("found.sarif");
+    let command = unspool(scratch, &["race", "--predict", "--annotations", "github"]).arguments([
+        "--sarif".as_ref(),
+        sarif.as_os_str(),
+        "--".as_ref(),
+        program.as_os_str(),
+    ]);
+    let outcome = run(scratch, &command)?;
+    let line = "behind_a_lock.c,line=11,title=Predicted data race::value ";
+    let log: Value = serde_json::from_str(&std::fs::read_to_string(&sarif)?)
+        .map_err(|problem| Verdict::Wrong(format!("no JSON: {problem}")))?;
+    let rules = list(&log["runs"][0], "results").iter();
+    let rules: Vec<&Value> = rules.map(|it| &it["ruleId"]).collect();
+    match outcome.stderr_text().contains(line) && rules == ["predicted-data-race"] {
+        true => Ok(()),
+        false => Err(wrong(&format!("{line}, and {log:#}"), &command, &outcome)),
     }
 }
