@@ -126,7 +126,7 @@ fn keep(recording: &Recording, typed: &OpenmpArguments) -> Result<(), Failure> {
         let line = write_timeline(recording, most, &mut output).with_context(context)?;
         output.flush().with_context(context)?;
         if line.left_out > 0 {
-            warn(format!(
+            warn(format_args!(
                 "{} has the longest {most} of {} passages: --timeline-passages {} has all",
                 path.display(),
                 line.passages,

@@ -8,6 +8,7 @@
 
 mod passages;
 
+use std::cmp::Reverse;
 use std::io::{self, Write};
 
 use serde_json::{Value, json};
@@ -37,52 +38,51 @@ pub fn write_timeline(
 ) -> io::Result<Timeline> {
     let processes = recording.processes.iter();
     let earliest = processes.map(|process| process.start_ns).min().unwrap_or(0);
-    let passages = recording.processes.iter().map(|it| it.spans.len()).sum();
-    let least_ns = least_of_longest(recording, most_passages);
+    let kept = longest(recording, most_passages);
     output.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n")?;
     let mut track = Track {
         output,
         separator: "",
         flows: 0,
     };
-    let mut kept = 0;
-    for process in &recording.processes {
+    for (process, kept) in recording.processes.iter().zip(&kept) {
         track.names(process)?;
         let offset_ns = process.start_ns - earliest;
-        let is_long = |span: &Span| least_ns.is_none_or(|least_ns| span.duration_ns() >= least_ns);
-        for span in process.spans.iter().filter(|span| is_long(span)) {
-            // Of those that are equally long, the first.
-            if kept < most_passages {
-                kept += 1;
-                track.passage(process, span, offset_ns)?;
-            }
+        for (span, _) in process.spans.iter().zip(kept).filter(|(_, kept)| **kept) {
+            track.passage(process, span, offset_ns)?;
         }
         for arrow in passages::arrows(process) {
-            if is_long(arrow.reason) {
+            if kept[arrow.reason] {
                 track.arrow(process, &arrow, offset_ns)?;
             }
         }
     }
-    let left_out = passages - kept;
+    let passages = kept.iter().map(Vec::len).sum();
+    let left_out = kept.iter().flatten().filter(|kept| !**kept).count();
     let about = json!({"passages": passages, "passages_left_out": left_out});
     write!(output, "\n],\"otherData\":{about}}}\n")?;
     Ok(Timeline { passages, left_out })
 }
 
-/// How long a passage must be to be among the longest; nothing if all are.
-fn least_of_longest(recording: &Recording, most_passages: usize) -> Option<u64> {
-    let processes = recording.processes.iter();
-    let spans = processes.flat_map(|process| &process.spans);
-    let mut durations: Vec<u64> = spans.map(Span::duration_ns).collect();
-    if durations.len() <= most_passages {
-        return None;
+/// Which passages of each process are among the longest.
+fn longest(recording: &Recording, most_passages: usize) -> Vec<Vec<bool>> {
+    let processes = &recording.processes;
+    let mut kept: Vec<Vec<bool>> = processes
+        .iter()
+        .map(|it| vec![true; it.spans.len()])
+        .collect();
+    let mut all: Vec<(u64, usize, usize)> = Vec::new();
+    for (number, process) in processes.iter().enumerate() {
+        let spans = process.spans.iter().enumerate();
+        all.extend(spans.map(|(place, span)| (span.duration_ns(), number, place)));
     }
-    let last = most_passages.checked_sub(1);
-    let Some(last) = last else {
-        return Some(u64::MAX);
-    };
-    let (_, least_ns, _) = durations.select_nth_unstable_by(last, |one, other| other.cmp(one));
-    Some(*least_ns)
+    if all.len() > most_passages {
+        all.select_nth_unstable_by_key(most_passages, |it| Reverse(it.0));
+        for (_, number, place) in &all[most_passages..] {
+            kept[*number][*place] = false;
+        }
+    }
+    kept
 }
 
 /// Writes events.
@@ -146,7 +146,7 @@ impl<W: Write> Track<'_, W> {
         }
     }
 
-    fn arrow(&mut self, process: &Process, arrow: &Arrow<'_>, offset_ns: u64) -> io::Result<()> {
+    fn arrow(&mut self, process: &Process, arrow: &Arrow, offset_ns: u64) -> io::Result<()> {
         let id = self.flows;
         self.flows += 1;
         for (phase, (thread, ns)) in [("s", arrow.from), ("f", arrow.to)] {

@@ -58,8 +58,12 @@ fn recording() -> Recording {
 }
 
 fn events(most_passages: usize) -> (Timeline, Value) {
+    shown(&recording(), most_passages)
+}
+
+fn shown(recording: &Recording, most_passages: usize) -> (Timeline, Value) {
     let mut output = Vec::new();
-    let timeline = write_timeline(&recording(), most_passages, &mut output).expect("memory");
+    let timeline = write_timeline(recording, most_passages, &mut output).expect("memory");
     (timeline, serde_json::from_slice(&output).expect("JSON"))
 }
 
@@ -114,6 +118,15 @@ fn arrows_lead_to_who_begins_or_goes_on() {
 }
 
 #[test]
+fn who_forks_may_begin_last() {
+    let mut recording = recording();
+    recording.processes[0].spans[0].begin_ns = 15_000;
+    let line = shown(&recording, 100).1;
+    assert_eq!(of_phase(&line, "s")[0], (0, 12.0, "fork".to_owned()));
+    assert_eq!(of_phase(&line, "f")[0], (1, 12.0, "fork".to_owned()));
+}
+
+#[test]
 fn the_longest_passages_are_kept() {
     let (timeline, line) = events(3);
     assert_eq!((timeline.passages, timeline.left_out), (5, 2));
@@ -134,8 +147,6 @@ fn passages_of_several_teams_have_no_arrows() {
     let process = &mut recording.processes[0];
     // The region is within another one now.
     process.constructs[0].kind = ConstructKind::Parallel;
-    let mut output = Vec::new();
-    write_timeline(&recording, 100, &mut output).expect("memory");
-    let line: Value = serde_json::from_slice(&output).expect("JSON");
+    let line = shown(&recording, 100).1;
     assert!(of_phase(&line, "s").is_empty());
 }
