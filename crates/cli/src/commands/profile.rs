@@ -3,12 +3,13 @@
 mod observe;
 mod output;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
 use anyhow::Context;
-use unspool_profile::{Expectation, NamedPaths, Profile, Scaling, View, export};
+use unspool_profile::{Expectation, Metric, NamedPaths, Profile, Scaling, View, export};
 use unspool_profile_record::{ReadError, Recording};
 
 use super::standard_output::print_result;
@@ -21,6 +22,7 @@ const START_BYTES: u64 = 64;
 
 /// Runs a program and reports, or reports on what was recorded before.
 pub(crate) fn profile(typed: &ProfileArguments) -> Result<u8, Failure> {
+    tell_metrics_apart(&typed.metric)?;
     let (recording, status) = match (typed.pid, typed.words.as_slice()) {
         (Some(pid), _) => (observe::process(pid, typed)?, exit_status::SUCCESS),
         (None, [file]) if is_recording(Path::new(file)) => {
@@ -116,6 +118,18 @@ fn compare(run: &Profile, typed: &ProfileArguments) -> Result<String, Failure> {
     }
     let texts = comparisons.iter().map(|it| it.to_text(&views(typed)));
     Ok(texts.collect::<Vec<_>>().join("\n"))
+}
+
+/// Values are told by the names of metrics.
+fn tell_metrics_apart(metrics: &[Metric]) -> Result<(), Failure> {
+    let mut names = BTreeSet::new();
+    match metrics.iter().find(|it| !names.insert(it.name())) {
+        None => Ok(()),
+        Some(again) => Err(Failure::new(format!(
+            "two metrics are called {}: give each a name of its own",
+            again.name()
+        ))),
+    }
 }
 
 fn keep(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
