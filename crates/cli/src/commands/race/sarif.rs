@@ -10,33 +10,42 @@ use super::stacks::{Frame, Stack};
 use super::text::{PREDICTED, SEEN, message, side, step};
 use crate::failure::Failure;
 
-/// What a result may be: its name, how serious it is, and what it means.
-const RULES: [(&str, &str, &str); 4] = [
-    (
-        "data-race",
-        "warning",
-        "Two threads access the same memory, one of them writes it, and nothing orders the two.",
-    ),
-    (
-        "possible-data-race",
-        "note",
-        "A data race, unless plain moves stand for atomic accesses of which nothing is known, or what \
-         a string function reads lies behind the string's end.",
-    ),
-    (
-        "uncertain-data-race",
-        "note",
-        "A data race, unless missing records explain it.",
-    ),
-    (
-        "predicted-data-race",
-        "warning",
-        "A data race that the run has not shown, but another order of the same events has.",
-    ),
-];
+/// What a result may be.
+struct Rule {
+    id: &'static str,
+    level: &'static str,
+    meaning: &'static str,
+    /// Why the two accesses race.
+    why: &'static str,
+}
 
-/// The rule of those that the run has not shown.
-const PREDICTED_RULE: usize = 3;
+const RULES: [Rule; 4] = [
+    Rule {
+        id: "data-race",
+        level: "warning",
+        meaning: "Two threads access the same memory, one of them writes it, and nothing orders the two.",
+        why: SEEN,
+    },
+    Rule {
+        id: "possible-data-race",
+        level: "note",
+        meaning: "A data race, unless plain moves stand for atomic accesses of which nothing is known, or \
+                  what a string function reads lies behind the string's end.",
+        why: SEEN,
+    },
+    Rule {
+        id: "uncertain-data-race",
+        level: "note",
+        meaning: "A data race, unless missing records explain it.",
+        why: SEEN,
+    },
+    Rule {
+        id: "predicted-data-race",
+        level: "warning",
+        meaning: "A data race that the run has not shown, but another order of the same events has.",
+        why: PREDICTED,
+    },
+];
 
 /// All that was found, as one run of the tool.
 pub(super) fn of(described: &Described, sources: &SourceTree) -> Result<String, Failure> {
@@ -51,11 +60,11 @@ pub(super) fn of(described: &Described, sources: &SourceTree) -> Result<String, 
             .iter()
             .map(move |race| result(described, sources, rule, race))
     });
-    let rules = RULES.map(|(id, level, meaning)| {
+    let rules = RULES.map(|rule| {
         json!({
-            "id": id,
-            "shortDescription": { "text": meaning },
-            "defaultConfiguration": { "level": level },
+            "id": rule.id,
+            "shortDescription": { "text": rule.meaning },
+            "defaultConfiguration": { "level": rule.level },
         })
     });
     let log = json!({
@@ -79,12 +88,7 @@ pub(super) fn of(described: &Described, sources: &SourceTree) -> Result<String, 
 /// A race. Its place is that of the first access of which the source is known; the other's is
 /// related to it, and so are those of the block of the heap and of the locks.
 fn result(described: &Described, sources: &SourceTree, rule: usize, race: &DescribedRace) -> Value {
-    let (id, level, _) = RULES[rule];
-    let why = if rule == PREDICTED_RULE {
-        PREDICTED
-    } else {
-        SEEN
-    };
+    let Rule { id, level, why, .. } = RULES[rule];
     let mut sides = race.sides();
     let has_line = |stack: &Stack| {
         let line = stack.headline().and_then(|it| it.place.line.as_deref());

@@ -14,22 +14,10 @@ use super::system_call_names::system_call_name;
 /// known.
 pub(super) fn of(described: &Described, show: usize, asks_for_blocks: bool) -> String {
     let mut text = headline(described) + "\n";
-    for (race, number) in described.races.iter().zip(1..).take(show) {
-        text += &format!("\n{number}. {}", one(described, race));
-    }
-    let hidden = described.races.len().saturating_sub(show);
-    if hidden > 0 {
-        text += &format!("\nand {hidden} more (--show)\n");
-    }
+    text += &numbered(described, &described.races, show);
     if !described.predicted.is_empty() {
         text += "\nWhat follows has not happened in this run, but another order of the same events has it:\n";
-        for (race, number) in described.predicted.iter().zip(1..).take(show) {
-            text += &format!("\n{number}. {}", one(described, race));
-        }
-        let hidden = described.predicted.len().saturating_sub(show);
-        if hidden > 0 {
-            text += &format!("\nand {hidden} more (--show)\n");
-        }
+        text += &numbered(described, &described.predicted, show);
     }
     if !described.possible.is_empty() {
         text += "\nWhat follows is no race if plain moves stand for atomic accesses of which nothing is \
@@ -37,10 +25,7 @@ pub(super) fn of(described: &Described, show: usize, asks_for_blocks: bool) -> S
         for race in described.possible.iter().take(show) {
             text += &format!("\n- {}", one(described, race));
         }
-        let hidden = described.possible.len().saturating_sub(show);
-        if hidden > 0 {
-            text += &format!("\nand {hidden} more (--show)\n");
-        }
+        text += &hidden(&described.possible, show);
     }
     if !described.uncertain.is_empty() {
         text += "\nWhat follows may be races, or missing records may explain it:\n";
@@ -51,6 +36,23 @@ pub(super) fn of(described: &Described, show: usize, asks_for_blocks: bool) -> S
     text + &remarks(described, asks_for_blocks)
 }
 
+/// Races with numbers, as far as they are shown.
+fn numbered(described: &Described, races: &[DescribedRace], show: usize) -> String {
+    let mut text = String::new();
+    for (race, number) in races.iter().zip(1..).take(show) {
+        text += &format!("\n{number}. {}", one(described, race));
+    }
+    text + &hidden(races, show)
+}
+
+/// How many are not shown.
+fn hidden(races: &[DescribedRace], show: usize) -> String {
+    match races.len().saturating_sub(show) {
+        0 => String::new(),
+        hidden => format!("\nand {hidden} more (--show)\n"),
+    }
+}
+
 /// What came of it, in one line.
 fn headline(described: &Described) -> String {
     let checked = described.report.accesses_checked;
@@ -59,21 +61,22 @@ fn headline(described: &Described) -> String {
     } else {
         " as far as the trace goes"
     };
+    let none = format!("no races{as_far}: {checked} accesses were compared with other threads'");
+    let seen = match &described.races[..] {
+        [] => none,
+        [one] => format!("1 race{as_far}: {}", short(one)),
+        [first, ..] => format!(
+            "{} races{as_far}; the first: {}",
+            described.races.len(),
+            short(first)
+        ),
+    };
     let predicted = match &described.predicted[..] {
         [] => String::new(),
         [one] => format!("; 1 predicted: {}", short(one)),
         [first, ..] => format!(
             "; {} predicted; the first: {}",
             described.predicted.len(),
-            short(first)
-        ),
-    };
-    let seen = match &described.races[..] {
-        [] => format!("no races{as_far}: {checked} accesses were compared with other threads'"),
-        [one] => format!("1 race{as_far}: {}", short(one)),
-        [first, ..] => format!(
-            "{} races{as_far}; the first: {}",
-            described.races.len(),
             short(first)
         ),
     };
@@ -282,8 +285,8 @@ fn unpredicted(described: &Described) -> String {
     };
     let mut text = String::new();
     if !described.locks.were_looked_at() {
-        text += "nothing is predicted without the calls of functions that lock: none were found by \
-                 their names, or the trace was recorded without them (--record with --predict)\n";
+        text += "sections of locks are not moved for what is predicted: no function that locks was found \
+                 by its name, or the trace was recorded without them (--record with --predict)\n";
     }
     if !described.is_whole {
         text += "nothing is predicted where records are missing\n";
