@@ -62,12 +62,19 @@ pub struct LockCheck {
     saw_functions: bool,
     /// Whether the events begin with the program, and not behind a fork.
     saw_beginning: bool,
-    /// Threads that hold other locks than when they were last asked for.
-    changed: Vec<ThreadId>,
-    /// Threads that asked for a lock with others held since this was last looked at.
-    asked: Vec<ThreadId>,
-    /// Threads that did not get a lock because somebody had it, and which, since then.
-    refused: Vec<(ThreadId, u64)>,
+    /// What has happened since this was last looked at.
+    steps: Vec<LockStep>,
+}
+
+/// What a thread has done with locks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LockStep {
+    /// It has asked for one while it held others.
+    Asks(ThreadId),
+    /// It did not get this one, because somebody had it.
+    IsRefused(ThreadId, u64),
+    /// It holds other locks than before.
+    Holds(ThreadId),
 }
 
 /// Pairs of places of misuse that are kept.
@@ -151,20 +158,9 @@ impl LockCheck {
         self.saw_functions
     }
 
-    /// The threads that hold other locks than when this was called before.
-    pub(crate) fn take_changed(&mut self) -> Vec<ThreadId> {
-        std::mem::take(&mut self.changed)
-    }
-
-    /// The threads that have asked for a lock while they held others, since this was called before.
-    pub(crate) fn take_asked(&mut self) -> Vec<ThreadId> {
-        std::mem::take(&mut self.asked)
-    }
-
-    /// The threads that did not get a lock because somebody had it, and which, since this was called
-    /// before.
-    pub(crate) fn take_refused(&mut self) -> Vec<(ThreadId, u64)> {
-        std::mem::take(&mut self.refused)
+    /// What threads have done with locks since this was called before, in its order.
+    pub(crate) fn take_steps(&mut self) -> Vec<LockStep> {
+        std::mem::take(&mut self.steps)
     }
 
     /// The memory of the lock that a thread is taking or releasing: what it does there is what these
@@ -248,7 +244,7 @@ impl LockCheck {
         self.ends.insert(id, clock);
         let held = std::mem::take(&mut self.thread(id).held);
         if !held.is_empty() {
-            self.changed.push(id);
+            self.steps.push(LockStep::Holds(id));
         }
         for it in held {
             let Some(lock) = self.locks.get_mut(&it.lock.address) else {
@@ -364,7 +360,7 @@ impl LockCheck {
                     self.acquire(id, wants);
                 }
                 _ => {
-                    self.refused.push((id, address));
+                    self.steps.push(LockStep::IsRefused(id, address));
                     self.cannot(id, (address, kind), call.context, result, time);
                 }
             },
@@ -426,7 +422,7 @@ impl LockCheck {
             Some(Use { id, lock: it.lock })
         });
         let holds: Vec<Use> = held.collect();
-        self.asked.push(id);
+        self.steps.push(LockStep::Asks(id));
         self.order.asks(id, &thread.clock, wants, &holds, time);
     }
 
@@ -449,18 +445,18 @@ impl LockCheck {
         lock.holders.push(id);
         for other in others.into_iter().filter(|other| *other != id) {
             self.thread(other).let_go_entirely(address);
-            self.changed.push(other);
+            self.steps.push(LockStep::Holds(other));
         }
         if let Some((_, before)) = before {
             self.coverage.follows(before, wants.lock);
         }
         self.thread(id).holds(wants.lock);
-        self.changed.push(id);
+        self.steps.push(LockStep::Holds(id));
     }
 
     fn release(&mut self, id: ThreadId, address: u64) {
         if self.thread(id).let_go(address) {
-            self.changed.push(id);
+            self.steps.push(LockStep::Holds(id));
             if let Some(lock) = self.locks.get_mut(&address) {
                 lock.holders.retain(|holder| *holder != id);
             }
@@ -494,7 +490,7 @@ impl LockCheck {
         // It is free now, whoever had it.
         if let Some(holder) = holder {
             self.thread(holder).let_go_entirely(address);
-            self.changed.push(holder);
+            self.steps.push(LockStep::Holds(holder));
             self.lock(address).holders.clear();
         }
     }

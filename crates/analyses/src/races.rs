@@ -52,7 +52,7 @@ pub use sites::{Origin, Site};
 use threads::HeldLocks;
 
 use crate::call_paths::{CallPaths, CallSite, ContextId};
-use crate::locks::{LockCheck, LockReport};
+use crate::locks::{Certainty, LockCheck, LockReport, LockStep};
 
 /// Looks for races. Takes the events in order of time.
 #[derive(Debug)]
@@ -133,12 +133,21 @@ impl RaceCheck {
         &self.modules
     }
 
-    /// What was seen of locks.
+    /// What was seen of locks, given what could not be understood: where records are missing, nothing is
+    /// predicted.
     #[must_use]
-    pub fn locks(&self) -> LockReport {
+    pub fn locks(&self, problems: &[Problem]) -> LockReport {
         let orders = self.prediction.as_ref().map(|it| &it.orders);
-        self.locks
-            .report(|requests| orders.is_some_and(|it| it.has_at_once(requests)))
+        let mut report = self
+            .locks
+            .report(|requests| orders.is_some_and(|it| it.has_at_once(requests)));
+        for deadlock in &mut report.deadlocks {
+            let is_complete = problems.is_empty() && deadlock.time <= self.complete_until;
+            if deadlock.certainty == Certainty::Predicted && !is_complete {
+                deadlock.certainty = Certainty::Possible;
+            }
+        }
+        report
     }
 
     /// The calls that led somewhere, the last one first.
@@ -271,6 +280,22 @@ impl RaceCheck {
             if let Some(prediction) = &mut self.prediction {
                 prediction.orders.forget();
             }
+        }
+    }
+
+    fn lock_step(&mut self, step: LockStep, time: u64) {
+        let orders = self.prediction.as_mut().map(|it| &mut it.orders);
+        match (step, orders) {
+            (LockStep::Asks(id), Some(orders)) => orders.asks(id, time),
+            (LockStep::IsRefused(id, lock), Some(orders)) => orders.is_refused(id, lock),
+            (LockStep::Holds(id), orders) => {
+                let held: HeldLocks = self.locks.held(id).collect();
+                if let Some(orders) = orders {
+                    orders.holds(id, &held);
+                }
+                self.detector.threads.holds(id, held);
+            }
+            (_, None) => {}
         }
     }
 
@@ -415,8 +440,12 @@ impl RaceCheck {
     }
 
     fn memory_effect(&mut self, id: ThreadId, time: u64, effect: MemoryEffect) {
-        // The kernel may have been anywhere: nothing is known of what it did.
+        // The kernel may have been anywhere: nothing is known of what it did, nor what came of it.
         if effect.size == u64::MAX {
+            self.settle();
+            if let Some(prediction) = &mut self.prediction {
+                prediction.orders.forget();
+            }
             return;
         }
         self.take_from_call(id);
@@ -493,20 +522,8 @@ impl Sink for RaceCheck {
     fn event(&mut self, thread: ThreadId, time: u64, event: &Event) {
         let context = self.paths.context(thread);
         self.locks.event(thread, time, event, context);
-        if let Some(prediction) = &mut self.prediction {
-            for asked in self.locks.take_asked() {
-                prediction.orders.asks(asked, time);
-            }
-            for (id, lock) in self.locks.take_refused() {
-                prediction.orders.is_refused(id, lock);
-            }
-        }
-        for changed in self.locks.take_changed() {
-            let held: HeldLocks = self.locks.held(changed).collect();
-            if let Some(prediction) = &mut self.prediction {
-                prediction.orders.holds(changed, &held);
-            }
-            self.detector.threads.holds(changed, held);
+        for step in self.locks.take_steps() {
+            self.lock_step(step, time);
         }
         self.forget_orders();
         self.detector.heap.event(thread, time, event, &self.paths);

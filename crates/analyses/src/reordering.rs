@@ -39,7 +39,8 @@ pub(crate) struct Reordering {
     /// What came before threads that were created and have not begun.
     births: FxHashMap<ThreadId, Clock>,
     sections: Sections,
-    is_alone: bool,
+    /// The thread that runs alone, and comes behind all that others have done.
+    lone: Option<ThreadId>,
     generation: u32,
     /// What clocks of steps take.
     bytes_of_clocks: usize,
@@ -124,19 +125,22 @@ impl Thread {
 }
 
 impl Reordering {
-    /// What a thread does next; and a number that changes when it learns something, takes a lock or
-    /// releases one.
+    /// What a thread does next.
     #[inline]
-    pub(crate) fn next(&mut self, id: ThreadId) -> (Moment, u32) {
+    pub(crate) fn next(&mut self, id: ThreadId) -> Moment {
         if self.thread(id).events >= MOST_EVENTS {
             self.begin_anew();
         }
-        let thread = self.thread(id);
-        let moment = Moment {
+        Moment {
             thread: id,
-            event: thread.events + 1,
-        };
-        (moment, thread.steps_begun)
+            event: self.thread(id).events + 1,
+        }
+    }
+
+    /// A number that is another one when the thread has learnt something, taken a lock or released one.
+    #[inline]
+    pub(crate) fn stretch(&mut self, id: ThreadId) -> u32 {
+        self.thread(id).steps_begun
     }
 
     /// It has done that.
@@ -284,13 +288,14 @@ impl Reordering {
 
     /// Whether one thread runs, and comes behind all that others have done.
     pub(crate) fn is_alone(&self) -> bool {
-        self.is_alone
+        self.lone.is_some()
     }
 
     /// Whether all can be forgotten, and it is time for that: what a lone thread does comes before what
     /// others will do.
     pub(crate) fn is_due_to_forget(&self) -> bool {
-        self.is_alone && self.threads.iter().any(|it| it.steps.len() > STEPS_ALONE)
+        let lone = self.lone.and_then(|lone| self.threads.get(lone.0 as usize));
+        lone.is_some_and(|lone| lone.steps.len() > STEPS_ALONE)
     }
 
     /// When the first request was made that is still known.
@@ -422,14 +427,13 @@ impl Reordering {
 
     /// Another thread comes: behind all that was done.
     fn is_alone_no_more(&mut self) {
-        if std::mem::replace(&mut self.is_alone, false) {
+        if self.lone.take().is_some() {
             self.forget();
         }
     }
 
     fn look_whether_alone(&mut self) {
-        if self.is_alone || self.running != 1 || !self.births.is_empty() {
-            self.is_alone &= self.running == 1;
+        if self.is_alone() || self.running != 1 || !self.births.is_empty() {
             return;
         }
         let Some(lone) = self.threads.iter().position(|it| it.runs) else {
@@ -437,11 +441,12 @@ impl Reordering {
         };
         let knows = &self.threads[lone].knows;
         let mut others = self.threads.iter().zip(0..);
-        self.is_alone = others.all(|(other, number)| {
+        let is_alone = others.all(|(other, number)| {
             number as usize == lone
                 || other.events == other.forgotten
                 || other.events <= knows.get(ThreadId(number))
         });
+        self.lone = is_alone.then_some(ThreadId(lone as u32));
     }
 }
 

@@ -47,9 +47,9 @@ pub(super) struct Prediction {
     is_full: bool,
     number: u64,
     /// How often all was forgotten for want of memory.
-    pub(super) forgotten: u64,
+    forgotten: u64,
     /// Accesses that were not kept because there were too many others to the same bytes.
-    pub(super) left_out: u64,
+    left_out: u64,
 }
 
 /// What a run has not shown.
@@ -214,57 +214,52 @@ impl Prediction {
         let Some(now) = self.begin(id) else {
             return;
         };
-        if !self.is_settled(now, touch, site) {
+        let mut stretch = self.orders.stretch(id);
+        if !self.is_settled(now, stretch, touch) {
             self.hold_against_earlier(now, touch, site, sites, heap);
-            let now = self.take(now, touch);
-            for (cell, bytes) in parts(touch.address, touch.size) {
-                let new = Earlier::new(now, bytes, touch.is_write, site);
-                let past = self.cells.get_or_add(cell);
-                let before = past.bytes();
-                if touch.is_write {
-                    past.is_written(now.0, bytes);
-                }
-                self.left_out += u64::from(!past.keep(new));
-                self.bytes_of_cells += past.bytes();
-                self.bytes_of_cells -= before;
+            self.take(now, touch);
+            stretch = self.orders.stretch(id);
+        }
+        for (cell, bytes) in parts(touch.address, touch.size) {
+            let past = self.cells.get_or_add(cell);
+            let before = past.bytes();
+            if touch.is_write {
+                past.is_written(now, bytes);
             }
+            let new = Earlier::new(now, stretch, bytes, touch.is_write, site);
+            self.left_out += u64::from(!past.keep(new));
+            self.bytes_of_cells += past.bytes();
+            self.bytes_of_cells -= before;
         }
         self.orders.is_done(id);
     }
 
-    /// Whether the thread has done the same before, and nothing has changed since: then this is only the
-    /// last time.
+    /// Whether the thread has done the same in this stretch, and nobody anything since: then nothing is
+    /// met or learnt by it.
     #[inline]
-    fn is_settled(&mut self, now: (Moment, u32), touch: Touch, site: SiteId) -> bool {
-        let mut parts = parts(touch.address, touch.size);
-        let (Some((cell, bytes)), None) = (parts.next(), parts.next()) else {
-            return false;
-        };
-        let new = Earlier::new(now, bytes, touch.is_write, site);
-        let Some(past) = self.cells.get(cell).filter(|past| past.is_settled(&new)) else {
-            return false;
-        };
-        if touch.is_write {
-            past.is_written(now.0, bytes);
-        }
-        past.keep(new)
+    fn is_settled(&mut self, now: Moment, stretch: u32, touch: Touch) -> bool {
+        parts(touch.address, touch.size).all(|(cell, bytes)| {
+            let past = self.cells.get(cell);
+            past.is_some_and(|past| past.is_settled((now.thread, stretch), touch.is_write, bytes))
+        })
     }
 
     /// Looks at all that another thread did which the access may race with.
     fn hold_against_earlier(
         &mut self,
-        now: (Moment, u32),
+        now: Moment,
         touch: Touch,
         site: SiteId,
         sites: &Sites,
         heap: &mut Heap,
     ) {
+        let stretch = self.orders.stretch(now.thread);
         let mut candidates: SmallVec<[(u64, [Earlier; 2]); 4]> = SmallVec::new();
         for (cell, bytes) in parts(touch.address, touch.size) {
             if let Some(past) = self.cells.get(cell) {
-                let new = Earlier::new(now, bytes, touch.is_write, site);
+                let new = Earlier::new(now, stretch, bytes, touch.is_write, site);
                 let met = past.met_by(&new);
-                let met = met.filter(|it| !self.orders.precedes(it.moment, now.0));
+                let met = met.filter(|it| !self.orders.precedes(it.moment, now));
                 candidates.extend(met.map(|it| (cell, [it, new])));
             }
         }
@@ -278,7 +273,7 @@ impl Prediction {
         let Some(now) = self.begin(id) else {
             return;
         };
-        let (now, _) = self.take(now, touch);
+        self.take(now, touch);
         if touch.is_write {
             for (cell, bytes) in parts(touch.address, touch.size) {
                 let past = self.cells.get_or_add(cell);
@@ -291,7 +286,7 @@ impl Prediction {
 
     /// Where the thread is, unless it is alone: then nothing can be turned round.
     #[inline]
-    fn begin(&mut self, id: ThreadId) -> Option<(Moment, u32)> {
+    fn begin(&mut self, id: ThreadId) -> Option<Moment> {
         if self.orders.is_alone() {
             return None;
         }
@@ -301,7 +296,6 @@ impl Prediction {
             self.generation = self.orders.generation();
             self.cells = Table::default();
             self.bytes_of_cells = 0;
-            self.channels = Default::default();
         }
         if self.number.is_multiple_of(BETWEEN_MEASUREMENTS) {
             let cells = self.cells.bytes() + self.bytes_of_cells;
@@ -311,22 +305,20 @@ impl Prediction {
     }
 
     /// The thread comes behind what has written what it reads.
-    fn take(&mut self, now: (Moment, u32), touch: Touch) -> (Moment, u32) {
-        let id = now.0.thread;
+    fn take(&mut self, now: Moment, touch: Touch) {
         if touch.is_write {
-            return now;
+            return;
         }
+        let id = now.thread;
         let mut writers: SmallVec<[Moment; 4]> = SmallVec::new();
         for (cell, bytes) in parts(touch.address, touch.size) {
             if let Some(past) = self.cells.get(cell) {
                 writers.extend(past.writers(bytes).filter(|it| it.thread != id));
             }
         }
-        if writers.is_empty() {
-            return now;
+        if !writers.is_empty() {
+            self.orders.learns_of(id, writers.into_iter());
         }
-        self.orders.learns_of(id, writers.into_iter());
-        self.orders.next(id)
     }
 
     /// May two accesses stand beside each other?

@@ -284,6 +284,11 @@ fn labels(source: &Path) -> Result<BTreeMap<String, BTreeSet<u64>>, Verdict> {
     Ok(labels)
 }
 
+/// What an answer should have said, and how to have it said again.
+fn told(text: String, command: &Invocation) -> Verdict {
+    Verdict::Wrong(format!("{text}\nreplay: {}", command.command_line()))
+}
+
 fn as_labelled(scratch: &Scratch, source: &Path, build: Build) -> Result<(), Verdict> {
     let program = build.of(scratch, source)?;
     let (answer, command) = answers(scratch, &program, &[])?;
@@ -304,19 +309,13 @@ fn as_labelled(scratch: &Scratch, source: &Path, build: Build) -> Result<(), Ver
         {
             Some((name, _)) => _ = missing.remove(name),
             None => {
-                return Err(Verdict::Wrong(format!(
-                    "not labelled: {race:#}\nreplay: {}",
-                    command.command_line()
-                )));
+                return Err(told(format!("not labelled: {race:#}"), &command));
             }
         }
     }
     match missing.is_empty() {
         true => Ok(()),
-        false => Err(Verdict::Wrong(format!(
-            "nothing was found of {missing:?}\nreplay: {}",
-            command.command_line()
-        ))),
+        false => Err(told(format!("nothing was found of {missing:?}"), &command)),
     }
 }
 

@@ -52,7 +52,8 @@ const MOST_KEPT: usize = 64;
 
 impl Earlier {
     pub(super) fn new(
-        (moment, stretch): (Moment, u32),
+        moment: Moment,
+        stretch: u32,
         bytes: Bytes,
         is_write: bool,
         site: SiteId,
@@ -75,10 +76,10 @@ impl Earlier {
 impl Cell {
     /// Whether the thread has done the same in this stretch, and nobody anything since.
     #[inline]
-    pub(super) fn is_settled(&self, new: &Earlier) -> bool {
+    pub(super) fn is_settled(&self, who: (ThreadId, u32), is_write: bool, bytes: Bytes) -> bool {
         let Settled { by, read, written } = self.settled;
-        let done = if new.is_write { written } else { read };
-        by == Some((new.moment.thread, new.stretch)) && new.bytes & !done == 0
+        let done = if is_write { written } else { read };
+        by == Some(who) && bytes & !done == 0
     }
 
     /// What another access might race with.

@@ -99,7 +99,7 @@ impl Described {
         described.creations = created
             .map(|it| (it.thread, stacks.stack(None, it.created)))
             .collect();
-        let locks = check.locks();
+        let locks = check.locks(problems);
         described.coverage = DescribedCoverage::new(&locks, &mut stacks);
         described.locks = DescribedLocks::new(locks, &mut stacks);
         described.suppressed = left_out.into_iter().collect();

@@ -10,7 +10,7 @@ use std::path::Path;
 use libtest_mimic::Trial;
 use serde_json::Value;
 
-use super::{Build, answers_with, build_of, file_name, fits, labels, sources};
+use super::{Build, answers_with, build_of, file_name, fits, labels, sources, told};
 use crate::observer::{Verdict, run, trial, unspool, wrong};
 use crate::scratch::Scratch;
 
@@ -34,6 +34,7 @@ pub(super) fn trials() -> Vec<Trial> {
         trials.push(trial(name, move |scratch| none(scratch, &source)));
     }
     trials.push(trial("races::coverage".to_owned(), coverage));
+    trials.push(trial("races::predicted_of_a_part".to_owned(), of_a_part));
     trials.push(trial("races::predicted_for_review".to_owned(), for_review));
     trials
 }
@@ -69,10 +70,10 @@ fn as_labelled(scratch: &Scratch, source: &Path, build: Build) -> Result<(), Ver
         && (deadlocks.filter(is_predicted).count() > 0) == has_deadlock;
     match is_right {
         true => Ok(()),
-        false => Err(Verdict::Wrong(format!(
-            "{labels:?} must be predicted, and nothing else: {answer:#}\nreplay: {}",
-            command.command_line()
-        ))),
+        false => Err(told(
+            format!("{labels:?} must be predicted, and nothing else: {answer:#}"),
+            &command,
+        )),
     }
 }
 
@@ -81,11 +82,34 @@ fn none(scratch: &Scratch, source: &Path) -> Result<(), Verdict> {
     let (answer, command) = answers_with(scratch, &program, &OPTIONS, &OVER_FILE)?;
     match list(&answer, "predicted") {
         [] => Ok(()),
-        some => Err(Verdict::Wrong(format!(
-            "there is no such race: {some:#?}\nreplay: {}",
-            command.command_line()
-        ))),
+        some => Err(told(format!("there is no such race: {some:#?}"), &command)),
     }
+}
+
+/// Where records are missing, what they say may be why an order is none: nothing is predicted.
+fn of_a_part(scratch: &Scratch) -> Result<(), Verdict> {
+    for source in ["behind_a_lock.c", "deadlock.c"] {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guests/predicted");
+        let program = build_of(true, false).of(scratch, &folder.join(source))?;
+        let (whole, _) = answers_with(scratch, &program, &OPTIONS, &OVER_FILE)?;
+        let trace = scratch.path().join("trace");
+        let bytes = std::fs::read(&trace)?;
+        std::fs::write(&trace, &bytes[..bytes.len() - 64])?;
+        let command = unspool(scratch, &["race", "--predict", "--json"]).arguments([&trace]);
+        let outcome = run(scratch, &command)?;
+        let part: Value = serde_json::from_str(&outcome.stdout_text())
+            .map_err(|problem| Verdict::Wrong(format!("no JSON: {problem}")))?;
+        let predicted = |answer: &Value| {
+            let deadlocks = list(answer, "deadlocks").iter();
+            let deadlocks = deadlocks.filter(|it| it["is_predicted"] == true);
+            list(answer, "predicted").len() + deadlocks.count()
+        };
+        let is_part = part["trace_is_whole"] == false;
+        if !is_part || predicted(&whole) != 1 || predicted(&part) != 0 {
+            return Err(told(format!("{source}: {whole:#}\nand {part:#}"), &command));
+        }
+    }
+    Ok(())
 }
 
 /// Two sections that follow each other in one order are told so, and in both orders not.
@@ -123,10 +147,7 @@ fn coverage(scratch: &Scratch) -> Result<(), Verdict> {
     ]);
     match pairs == expected {
         true => Ok(()),
-        false => Err(Verdict::Wrong(format!(
-            "{expected:?} and not {pairs:?}\nreplay: {}",
-            command.command_line()
-        ))),
+        false => Err(told(format!("{expected:?} and not {pairs:?}"), &command)),
     }
 }
 
