@@ -16,7 +16,9 @@ pub(crate) use detaching::{DetachArguments, DetachChoice};
 pub(crate) use live::LiveChoice;
 pub(crate) use observing::{ChildrenChoice, OrderChoice, RunArguments, TraceArguments};
 pub(crate) use openmp::{GroupingChoice, OpenmpArguments};
-pub(crate) use profile::{BackendChoice, ClockChoice, ProfileArguments, ScalingChoice, ViewChoice};
+pub(crate) use profile::{
+    BackendChoice, ClockChoice, ProfileArguments, ScalingChoice, ShowChoice, ViewChoice,
+};
 pub(crate) use reading::{
     AnnotationChoice, ExportArguments, FormatChoice, InfoArguments, MergeArguments, ProgressChoice,
     RaceArguments, ReplayIncrementsArguments, ShowArguments, VerifyArguments,

@@ -19,6 +19,7 @@ pub fn checks(platform: &Platform) -> Vec<Check> {
         samples(platform),
         rate(platform),
         kernel_time(platform),
+        waits(platform),
         processor_events(platform),
         kernel_addresses(platform),
     ];
@@ -93,6 +94,15 @@ fn kernel_time(platform: &Platform) -> Check {
     let check = |found| Check::good(Area::Sampling, "time in the kernel", found);
     match platform.kernel_samples {
         Ok(()) => check("is sampled".to_owned()),
+        Err(error) => check(format!("is not told: {}", reason(error)))
+            .limited(allow_events(platform, error, 1)),
+    }
+}
+
+fn waits(platform: &Platform) -> Check {
+    let check = |found| Check::good(Area::Sampling, "where threads wait", found);
+    match platform.waits {
+        Ok(()) => check("is told (unspool profile --off-cpu)".to_owned()),
         Err(error) => check(format!("is not told: {}", reason(error)))
             .limited(allow_events(platform, error, 1)),
     }

@@ -22,6 +22,8 @@ pub struct Platform {
     pub samples: Result<(), i32>,
     /// The same, in the kernel too.
     pub kernel_samples: Result<(), i32>,
+    /// Being told when threads wait.
+    pub waits: Result<(), i32>,
     /// Sampling by the processor's cycles.
     pub cycles: Result<(), i32>,
     /// How many samples came of those that were asked for; nothing where none may be taken.
@@ -50,6 +52,7 @@ impl Platform {
         Platform {
             samples,
             kernel_samples: trial::open(Event::TaskClock, true),
+            waits: trial::open(Event::ContextSwitches, true),
             cycles: trial::open(Event::Cycles, false),
             rate: trial::rate(TRIED_HZ, TRIED_FOR),
             tick_ns: resolution_ns(libc::CLOCK_MONOTONIC_COARSE),

@@ -17,7 +17,7 @@ mod write;
 pub use read::{ReadError, Recording};
 pub use record::{
     Counted, Ending, Frame, Image, Node, PathEnd, Process, Rank, Record, Sample, Settings, Source,
-    StepCertainty, Symbol, Thread, Window,
+    StepCertainty, Symbol, Thread, Wait, Window,
 };
 pub use write::Writer;
 
@@ -27,8 +27,8 @@ use unspool_container::stream::{Declaration, Form, StreamNumber};
 const SAMPLES: StreamNumber = StreamNumber(0x200);
 
 /// The version of the stream. Before version 2 there were no timers, before version 3 neither windows,
-/// ranks nor symbols.
-const VERSION: u32 = 3;
+/// ranks nor symbols, before version 4 no waits.
+const VERSION: u32 = 4;
 
 /// What a file declares.
 fn declaration() -> Declaration {

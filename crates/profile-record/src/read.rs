@@ -8,7 +8,8 @@ use unspool_container::{HeaderError, TraceHeader};
 
 use crate::declaration;
 use crate::record::{
-    Counted, Ending, Frame, Image, Node, Process, Record, Sample, Settings, Symbol, Thread, Window,
+    Counted, Ending, Frame, Image, Node, Process, Record, Sample, Settings, Source, Symbol, Thread,
+    Wait, Window,
 };
 
 /// Why a file is no recording that can be used.
@@ -44,6 +45,8 @@ pub struct Recording {
     pub nodes: HashMap<u32, Node>,
     /// The samples, as they were taken.
     pub samples: Vec<Sample>,
+    /// When and where threads had no processor; none where that was not asked for.
+    pub waits: Option<Vec<Wait>>,
     /// How many more could not be taken in.
     pub lost: u64,
     /// How the run ended; none where its recording was cut off.
@@ -88,6 +91,7 @@ impl Recording {
             frames: HashMap::new(),
             nodes: HashMap::new(),
             samples: Vec::new(),
+            waits: None,
             lost: 0,
             ending: None,
             counted: None,
@@ -117,12 +121,34 @@ impl Recording {
         Ok(recording)
     }
 
+    /// The same run, with what threads waited for in the place of samples: each wait is one, with the
+    /// time that it took. Without those in which a thread waited for a processor alone.
+    #[must_use]
+    pub fn of_waits(&self) -> Option<Recording> {
+        let waits = self.waits.as_ref()?;
+        let waits = waits.iter().filter(|wait| !wait.is_preempted);
+        Some(Recording {
+            samples: waits.map(|wait| wait.sample).collect(),
+            settings: self.settings.map(|settings| Settings {
+                source: Source::KernelWaits,
+                ..settings
+            }),
+            ..self.clone()
+        })
+    }
+
     /// The function at an address of an image, as its program has told it.
     #[must_use]
     pub fn symbol_at(&self, image: u32, address: u64) -> Option<&Symbol> {
         let before = self.symbols.range((image, 0)..=(image, address));
         let (_, symbol) = before.last()?;
         (address - symbol.start < symbol.length).then_some(symbol)
+    }
+
+    /// Whether the path of a sample is there; none if not.
+    fn check(&self, sample: &Sample) -> Option<()> {
+        let is_known = |number: u32| self.nodes.contains_key(&number);
+        sample.node.is_none_or(is_known).then_some(())
     }
 
     /// Adds a record; none if it makes no sense.
@@ -151,11 +177,15 @@ impl Recording {
                 self.nodes.insert(node.number, node);
             }
             Record::Sample(sample) => {
-                let is_known = |number: u32| self.nodes.contains_key(&number);
-                if !sample.node.is_none_or(is_known) {
-                    return None;
-                }
+                self.check(&sample)?;
                 self.samples.push(sample);
+            }
+            Record::Wait(wait) => {
+                self.check(&wait.sample)?;
+                self.waits.get_or_insert_default().push(wait);
+            }
+            Record::HasWaits => {
+                self.waits.get_or_insert_default();
             }
             Record::Lost(count) => self.lost = self.lost.saturating_add(count),
             Record::Counted(counted) => self.counted = Some(counted),

@@ -32,6 +32,10 @@ pub enum Record {
     Rank(Rank),
     /// A function that its program has made itself.
     Symbol(Symbol),
+    /// A thread had no processor for a while.
+    Wait(Wait),
+    /// All waits are recorded, however many there are.
+    HasWaits,
 }
 
 /// How samples are taken.
@@ -57,11 +61,24 @@ pub enum Source {
     CpuTimers = 1,
     /// Timers inside the program, of time, in which threads run or wait.
     WallTimers = 2,
+    /// The kernel, of the time in which threads wait. Recordings have such samples beside others.
+    KernelWaits = 3,
 }
 
 impl Source {
+    /// Whether samples are of time in which threads ran.
+    #[must_use]
+    pub fn is_of_cpu_time(self) -> bool {
+        matches!(self, Source::Kernel | Source::CpuTimers)
+    }
+
     fn from_u64(value: u64) -> Option<Source> {
-        let all = [Source::Kernel, Source::CpuTimers, Source::WallTimers];
+        let all = [
+            Source::Kernel,
+            Source::CpuTimers,
+            Source::WallTimers,
+            Source::KernelWaits,
+        ];
         all.into_iter().find(|one| *one as u64 == value)
     }
 }
@@ -229,6 +246,17 @@ pub struct Sample {
     pub end: PathEnd,
 }
 
+/// A thread had no processor for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wait {
+    /// Where it was meanwhile; its time is that at which the thread got a processor again, its weight how
+    /// long it had none.
+    pub sample: Sample,
+    /// Whether it did not wait for anything but for a processor, which another thread had taken from
+    /// it.
+    pub is_preempted: bool,
+}
+
 /// The run is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ending {
@@ -249,6 +277,31 @@ fn optional(bytes: &mut ByteReader<'_>) -> Result<Option<u32>, Malformed> {
     match bytes.varint()? {
         0 => Ok(None),
         more => u32::try_from(more - 1).map(Some).map_err(|_| Malformed),
+    }
+}
+
+impl Sample {
+    fn put(&self, bytes: &mut Vec<u8>) {
+        let numbers = [
+            self.pid.into(),
+            self.tid.into(),
+            self.time_ns,
+            self.weight_ns,
+        ];
+        numbers.iter().for_each(|number| put_varint(bytes, *number));
+        put_optional(bytes, self.node);
+        bytes.push(self.end as u8);
+    }
+
+    fn read(bytes: &mut ByteReader<'_>) -> Result<Sample, Malformed> {
+        Ok(Sample {
+            pid: bytes.number()?,
+            tid: bytes.number()?,
+            time_ns: bytes.varint()?,
+            weight_ns: bytes.varint()?,
+            node: optional(bytes)?,
+            end: PathEnd::from_u8(bytes.byte()?).ok_or(Malformed)?,
+        })
     }
 }
 
@@ -294,10 +347,8 @@ impl Record {
                 bytes.push(node.certainty as u8);
             }
             Record::Sample(sample) => {
-                let ids = [sample.pid.into(), sample.tid.into()];
-                start(7, &[ids[0], ids[1], sample.time_ns, sample.weight_ns]);
-                put_optional(bytes, sample.node);
-                bytes.push(sample.end as u8);
+                bytes.push(7);
+                sample.put(bytes);
             }
             Record::Lost(count) => start(8, &[*count]),
             Record::Ending(ending) => {
@@ -323,6 +374,11 @@ impl Record {
                 start(14, &[symbol.image.into(), symbol.start, symbol.length]);
                 put_bytes(bytes, symbol.name.as_bytes());
             }
+            Record::Wait(wait) => {
+                start(15, &[wait.is_preempted.into()]);
+                wait.sample.put(bytes);
+            }
+            Record::HasWaits => start(16, &[]),
         }
     }
 
@@ -364,14 +420,7 @@ impl Record {
                 frame: bytes.number()?,
                 certainty: StepCertainty::from_u8(bytes.byte()?).ok_or(Malformed)?,
             }),
-            7 => Record::Sample(Sample {
-                pid: bytes.number()?,
-                tid: bytes.number()?,
-                time_ns: bytes.varint()?,
-                weight_ns: bytes.varint()?,
-                node: optional(bytes)?,
-                end: PathEnd::from_u8(bytes.byte()?).ok_or(Malformed)?,
-            }),
+            7 => Record::Sample(Sample::read(bytes)?),
             8 => Record::Lost(bytes.varint()?),
             9 => Record::Ending(Ending {
                 elapsed_ns: bytes.varint()?,
@@ -399,6 +448,11 @@ impl Record {
                 length: bytes.varint()?,
                 name: bytes.text()?,
             }),
+            15 => Record::Wait(Wait {
+                is_preempted: bytes.varint()? != 0,
+                sample: Sample::read(bytes)?,
+            }),
+            16 => Record::HasWaits,
             _ => return Err(Malformed),
         })
     }

@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | [`flame_graph()`] | SVG | browsers |
 //! | [`hatchet()`] | JSON | Hatchet, a library of Python |
+//! | [`perfetto()`] | `perfetto_trace.proto` | ui.perfetto.dev |
 //! | [`pprof()`] | `profile.proto`, compressed | `go tool pprof`, Grafana, Google Cloud |
 //! | [`firefox()`] | processed profile, JSON | profiler.firefox.com |
 //! | [`speedscope()`] | `file-format-schema.json` | speedscope.app |
@@ -12,6 +13,7 @@
 mod firefox;
 mod flame_graph;
 mod hatchet;
+mod perfetto;
 mod pprof;
 mod speedscope;
 #[cfg(test)]
@@ -20,5 +22,6 @@ mod tests;
 pub use firefox::firefox;
 pub use flame_graph::flame_graph;
 pub use hatchet::hatchet;
+pub use perfetto::perfetto;
 pub use pprof::pprof;
 pub use speedscope::speedscope;

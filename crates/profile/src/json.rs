@@ -11,6 +11,7 @@ fn source(source: Source) -> &'static str {
         Source::Kernel => "perf",
         Source::CpuTimers => "cpu timers",
         Source::WallTimers => "wall timers",
+        Source::KernelWaits => "perf waits",
     }
 }
 
@@ -117,6 +118,10 @@ impl Profile {
                 "threads_left_out": counted.threads_left_out,
             })),
             "samples": self.samples,
+            "preempted": self.preempted.map(|preempted| json!({
+                "times": preempted.times,
+                "seconds": seconds(preempted.ns),
+            })),
             "longest": seconds(self.longest_ns),
             "lost": self.lost,
             "total": seconds(self.total_ns),

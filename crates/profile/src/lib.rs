@@ -35,7 +35,7 @@ pub use call_tree::{CallTree, FunctionId, TreeNode};
 pub use loop_times::LoopTime;
 pub use metric::Metric;
 pub use named_paths::NamedPaths;
-pub use profile::{Function, LineTime, Profile, Spread, ThreadTime};
+pub use profile::{Function, LineTime, Preempted, Profile, Spread, ThreadTime};
 pub use quality::Quality;
 pub use scaling::{BothTimes, Context, Expectation, RunSize, Scaling};
 pub use structure::Loop;

@@ -3,13 +3,32 @@
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
-use unspool_profile_record::{Counted, Ending, Recording, Settings, Window};
+use unspool_profile_record::{Counted, Ending, Recording, Settings, Wait, Window};
 
 use crate::call_tree::{CallTree, FunctionId};
 use crate::loop_times::LoopTime;
 use crate::metric::Metric;
 use crate::named_paths::NamedPaths;
 use crate::quality::Quality;
+
+/// When threads could have gone on and had no processor.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Preempted {
+    /// How often.
+    pub times: u64,
+    /// For how long, all together.
+    pub ns: u64,
+}
+
+impl Preempted {
+    fn of(waits: &[Wait]) -> Preempted {
+        let preempted = waits.iter().filter(|wait| wait.is_preempted);
+        preempted.fold(Preempted::default(), |sum, wait| Preempted {
+            times: sum.times + 1,
+            ns: sum.ns.saturating_add(wait.sample.weight_ns),
+        })
+    }
+}
 
 /// A function and its time.
 #[derive(Debug, Clone, PartialEq)]
@@ -100,6 +119,9 @@ pub struct Profile {
     pub window: Option<Window>,
     /// Samples, and how many more were lost.
     pub samples: u64,
+    /// How often threads had to leave their processors to others though they could have gone on, and for how
+    /// long; none where that was not recorded.
+    pub preempted: Option<Preempted>,
     /// The longest time that one sample stands for.
     pub longest_ns: u64,
     /// Samples that could not be taken in.
@@ -190,6 +212,7 @@ impl Profile {
             counted: recording.counted,
             window: recording.window,
             samples: recording.samples.len() as u64,
+            preempted: recording.waits.as_deref().map(Preempted::of),
             longest_ns,
             lost: recording.lost,
             total_ns,

@@ -8,7 +8,7 @@ use unspool_profile_record::Source;
 use crate::call_tree::CallTree;
 use crate::loop_times::LoopTime;
 use crate::metric_values::Known;
-use crate::profile::{Function, Profile};
+use crate::profile::{Function, Preempted, Profile};
 
 /// Functions, lines and threads of a list that are shown.
 pub(crate) const SHOWN: usize = 20;
@@ -69,16 +69,22 @@ impl Profile {
     }
 
     fn write_summary(&self, out: &mut String) -> std::fmt::Result {
-        writeln!(out, "{}", self.command.join(" "))?;
         let source = self.settings.map(|settings| settings.source);
         let kind = match source {
+            Some(Source::KernelWaits) => "waiting",
             Some(Source::WallTimers) => "time",
             _ => "CPU time",
         };
-        write!(out, "{} samples", self.samples)?;
-        if let Some(settings) = self.settings {
-            let period_ms = settings.period_ns as f64 / 1e6;
-            write!(out, ", one for each {period_ms} ms of a thread's {kind}")?;
+        if source == Some(Source::KernelWaits) {
+            writeln!(out, "Where threads waited")?;
+            write!(out, "{} waits", self.samples)?;
+        } else {
+            writeln!(out, "{}", self.command.join(" "))?;
+            write!(out, "{} samples", self.samples)?;
+            if let Some(settings) = self.settings {
+                let period_ms = settings.period_ns as f64 / 1e6;
+                write!(out, ", one for each {period_ms} ms of a thread's {kind}")?;
+            }
         }
         write!(out, ": {}", seconds(self.total_ns))?;
         match self.ending {
@@ -98,6 +104,13 @@ impl Profile {
             writeln!(
                 out,
                 "{lost} samples were lost: the recorder did not keep up"
+            )?;
+        }
+        if let Some(Preempted { times, ns }) = self.preempted {
+            let time = seconds(ns);
+            writeln!(
+                out,
+                "{times} times threads had no processor though they could have gone on, for {time}"
             )?;
         }
         self.write_window(out)?;
@@ -145,7 +158,7 @@ impl Profile {
         let Some(settings) = self.settings else {
             return Ok(());
         };
-        if settings.source == Source::Kernel {
+        if matches!(settings.source, Source::Kernel | Source::KernelWaits) {
             if !settings.includes_kernel {
                 writeln!(
                     out,

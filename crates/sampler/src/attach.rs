@@ -43,6 +43,7 @@ pub fn attach(
         start_ns: now_ns(),
         since: began(pid).unwrap_or_else(SystemTime::now),
         window: sampling.window,
+        has_waits: sampling.off_cpu,
     };
     let end = sampling.window.end();
     let mut recording = Recording::begin(&mut perf, output, &header, None, settings, run)?;

@@ -11,11 +11,15 @@ const COMM: u32 = 3;
 const FORK: u32 = 7;
 const SAMPLE: u32 = 9;
 const MMAP2: u32 = 10;
+const SWITCH: u32 = 14;
 
-/// Bits of a record's header: where the processor was, and that a name is that of a new program.
+/// Bits of a record's header: where the processor was; that a name is that of a new program; that a
+/// thread leaves its processor, and that it would rather have stayed.
 const PROCESSOR_MODE: u16 = 7;
 const MODE_KERNEL: u16 = 1;
 const IS_EXECUTION: u16 = 1 << 13;
+const LEAVES: u16 = 1 << 13;
+const IS_PREEMPTED: u16 = 1 << 14;
 
 const PROT_EXEC: u32 = 4;
 
@@ -37,6 +41,12 @@ pub(crate) struct KernelRecord {
 pub(crate) enum What {
     /// A thread was found somewhere.
     Sampled(Sampled),
+    /// A thread was there when it was about to leave its processor.
+    Leaving(Sampled),
+    /// It left; if it was not preempted it waits for something.
+    Left { is_preempted: bool },
+    /// It has a processor again.
+    Entered,
     /// Code was mapped.
     Mapped {
         start: u64,
@@ -71,6 +81,18 @@ impl KernelRecord {
     /// By time; of one time, what is mapped comes first.
     pub(crate) fn order(&self) -> (u64, bool) {
         (self.time_ns, !matches!(self.what, What::Mappings(_)))
+    }
+
+    /// The same, of an event by which threads leave their processors.
+    pub(crate) fn read_of_waits(bytes: &[u8]) -> Result<Option<KernelRecord>, Malformed> {
+        let read = KernelRecord::read(bytes)?;
+        Ok(read.map(|record| KernelRecord {
+            what: match record.what {
+                What::Sampled(sampled) => What::Leaving(sampled),
+                what => what,
+            },
+            ..record
+        }))
     }
 
     /// Reads a record; none for kinds that say nothing of interest.
@@ -122,6 +144,10 @@ impl KernelRecord {
                 body.u64()?;
                 What::Lost(body.u64()?)
             }
+            SWITCH if bits & LEAVES == 0 => What::Entered,
+            SWITCH => What::Left {
+                is_preempted: bits & IS_PREEMPTED != 0,
+            },
             MAPS => What::Mappings(body.take(body.remaining())?.to_vec()),
             _ => return Ok(None),
         };

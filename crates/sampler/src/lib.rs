@@ -23,6 +23,7 @@
 //! shared_memory         memory of both
 //! source  sampling      what a back end is; when, how often and how much is looked at
 //! observer              follows all processes
+//! waits                 from when threads leave processors to when they have one again
 //! tree                  the calling context tree as it is written
 //! call_path             from a sample to the frames
 //! address_space  image  where code is in a process; what unwinding needs of a file
@@ -60,6 +61,7 @@ mod source;
 mod timers;
 mod tree;
 pub mod trial;
+mod waits;
 
 pub use attach::attach;
 pub use perf::Perf;

@@ -19,6 +19,7 @@ use crate::kernel_record::{KernelRecord, Sampled, What};
 use crate::mpi_rank;
 use crate::perf_map::Function;
 use crate::tree::Tree;
+use crate::waits::{Place, Waits};
 
 /// What stands for the kernel's code.
 const KERNEL: &str = "[kernel]";
@@ -56,6 +57,7 @@ pub(crate) struct Observer<W> {
     ranks: FxHashMap<u32, u32>,
     /// Code that programs have made themselves, by the numbers of its images.
     generated: FxHashMap<u32, GeneratedCode>,
+    waits: Waits,
     path: Vec<PathFrame>,
 }
 
@@ -77,6 +79,7 @@ impl<W: Write> Observer<W> {
             processes: FxHashMap::default(),
             images: FxHashMap::default(),
             next_image: 0,
+            waits: Waits::default(),
             path: Vec::new(),
         }
     }
@@ -115,6 +118,18 @@ impl<W: Write> Observer<W> {
                 self.sample(pid, tid, record.time_ns, &sampled)?;
             }
             What::Sampled(_) => {}
+            What::Leaving(sampled) => {
+                let place = self.place(pid, &sampled)?;
+                self.waits.leaving((pid, tid), place);
+            }
+            What::Left { is_preempted } => {
+                self.waits.left((pid, tid), record.time_ns, is_preempted);
+            }
+            What::Entered => {
+                if let Some(wait) = self.waits.entered((pid, tid), record.time_ns, &self.kept) {
+                    self.writer.write(&Record::Wait(wait))?;
+                }
+            }
             What::Mapped {
                 start,
                 length,
@@ -219,7 +234,33 @@ impl<W: Write> Observer<W> {
         Ok(image)
     }
 
+    /// The run is over: nobody waits any more.
+    pub(crate) fn end(&mut self, time_ns: u64) -> io::Result<()> {
+        for wait in self.waits.end(time_ns, &self.kept) {
+            self.writer.write(&Record::Wait(wait))?;
+        }
+        Ok(())
+    }
+
     fn sample(&mut self, pid: u32, tid: u32, time_ns: u64, sampled: &Sampled) -> io::Result<()> {
+        let (mut node, end) = self.place(pid, sampled)?;
+        if sampled.is_in_kernel {
+            let place = (Some(self.image(pid, KERNEL)?.number), 0);
+            let certainty = StepCertainty::NoCall;
+            node = Some(self.tree.node(&mut self.writer, node, place, certainty)?);
+        }
+        self.writer.write(&Record::Sample(Sample {
+            pid,
+            tid,
+            time_ns,
+            weight_ns: sampled.weight_ns,
+            node,
+            end,
+        }))
+    }
+
+    /// Where in the program a thread is.
+    fn place(&mut self, pid: u32, sampled: &Sampled) -> io::Result<Place> {
         let mut path = std::mem::take(&mut self.path);
         let process = self.process(pid);
         let end = process.paths.follow(&process.space, sampled, &mut path);
@@ -248,19 +289,7 @@ impl<W: Write> Observer<W> {
             let certainty = frame.certainty;
             node = Some(self.tree.node(&mut self.writer, node, place, certainty)?);
         }
-        if sampled.is_in_kernel {
-            let place = (Some(self.image(pid, KERNEL)?.number), 0);
-            let certainty = StepCertainty::NoCall;
-            node = Some(self.tree.node(&mut self.writer, node, place, certainty)?);
-        }
         self.path = path;
-        self.writer.write(&Record::Sample(Sample {
-            pid,
-            tid,
-            time_ns,
-            weight_ns: sampled.weight_ns,
-            node,
-            end,
-        }))
+        Ok((node, end))
     }
 }

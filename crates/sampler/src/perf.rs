@@ -6,10 +6,11 @@ mod attached;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use unspool_container::bytes::Malformed;
 use unspool_profile_record::{Counted, Settings, Source as Taken};
 
-use crate::kernel_record::KernelRecord;
-use crate::perf_event::{Begins, Event, Request, SetupError, open};
+use crate::kernel_record::{KernelRecord, What};
+use crate::perf_event::{Begins, Event, Request, SetupError, lost as lost_of, open};
 use crate::ring::Ring;
 use crate::sampling::Sampling;
 use crate::source::{Read, Source};
@@ -17,6 +18,11 @@ use crate::source::{Read, Source};
 /// Bytes of each processor's ring, from what is asked for down to what any user may have.
 const LARGEST_RING: usize = 4 << 20;
 const SMALLEST_RING: usize = 512 << 10;
+
+/// A thread can leave its processor much more often than it is sampled: rings of that are larger by
+/// so much, as long as all together are not larger than this.
+const LARGER_OF_SWITCHES: usize = 8;
+const ALL_OF_SWITCHES: usize = 128 << 20;
 
 /// How long is waited for samples before it is looked whether the program has ended, and before
 /// what was read from one ring is held against what comes later from others.
@@ -26,8 +32,12 @@ const ROUND: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct Perf {
     rings: Vec<Ring>,
+    /// Those of the events by which threads leave their processors, if that is asked for.
+    switches: Vec<Ring>,
     /// Events beside those whose rings these are.
     events: Vec<OwnedFd>,
+    /// How many records the rings have told to be lost.
+    told_lost: u64,
     /// What was read before anyone asked.
     pending: Vec<Read>,
     /// What the kernel was asked for.
@@ -43,10 +53,19 @@ impl Perf {
     pub fn new(sampling: Sampling) -> Result<Perf, SetupError> {
         let mut request = request(sampling, Begins::AtExecution);
         request.includes_kernel = includes_kernel(&request);
-        let rings = with_memory(&mut request, rings_of)?;
+        let (rings, switches) = with_memory(&mut request, |request, data_bytes| {
+            let rings = rings_of(request, data_bytes)?;
+            let switches = match sampling.off_cpu {
+                true => rings_of(&of_switches(request), data_bytes * larger_of_switches()),
+                false => Ok(Vec::new()),
+            };
+            Ok((rings, switches.map_err(SetupError::of_waits)?))
+        })?;
         Ok(Perf {
             rings,
+            switches,
             events: Vec::new(),
+            told_lost: 0,
             pending: Vec::new(),
             request,
         })
@@ -66,6 +85,22 @@ fn request(sampling: Sampling, begins: Begins) -> Request {
         includes_kernel: true,
         wakeup_bytes: 0,
     }
+}
+
+/// Each time that a thread leaves its processor.
+fn of_switches(request: &Request) -> Request {
+    Request {
+        event: Event::ContextSwitches,
+        period: 1,
+        includes_kernel: true,
+        ..*request
+    }
+}
+
+/// How much larger rings of switches are than others: a power of two.
+fn larger_of_switches() -> usize {
+    let fitting = ALL_OF_SWITCHES / LARGEST_RING / processors().len();
+    1 << fitting.clamp(1, LARGER_OF_SWITCHES).ilog2()
 }
 
 /// Whether what is asked for is allowed with time in the kernel.
@@ -118,7 +153,8 @@ fn rings_of(request: &Request, data_bytes: usize) -> Result<Vec<Ring>, SetupErro
 
 impl Source for Perf {
     fn wait(&self) {
-        let mut entries: Vec<_> = self.rings.iter().map(Ring::poll_entry).collect();
+        let rings = self.rings.iter().chain(&self.switches);
+        let mut entries: Vec<_> = rings.map(Ring::poll_entry).collect();
         let timeout = i32::try_from(ROUND.as_millis()).unwrap_or(i32::MAX);
         // SAFETY: as many entries as there are. That a signal or an event ends the wait is the
         // same to the caller.
@@ -131,21 +167,49 @@ impl Source for Perf {
     }
 
     fn drain(&mut self, each: &mut dyn FnMut(Read)) {
-        self.pending.drain(..).for_each(&mut *each);
-        read(&mut self.rings, each);
+        let told_lost = &mut self.told_lost;
+        let mut each = |read: Read| {
+            if let Ok(KernelRecord {
+                what: What::Lost(count),
+                ..
+            }) = read
+            {
+                *told_lost += count;
+            }
+            each(read);
+        };
+        self.pending.drain(..).for_each(&mut each);
+        read(&mut self.rings, KernelRecord::read, &mut each);
+        read(&mut self.switches, KernelRecord::read_of_waits, &mut each);
     }
 
     fn finish(&mut self, each: &mut dyn FnMut(Read)) -> Option<Counted> {
         self.drain(each);
+        // Behind the last that were lost came no record that could have told it.
+        let rings = self.rings.iter().chain(&self.switches);
+        let lost: u64 = rings.map(Ring::lost).sum();
+        let lost = lost + self.events.iter().map(lost_of).sum::<u64>();
+        if let Some(count @ 1..) = lost.checked_sub(self.told_lost) {
+            each(Ok(KernelRecord {
+                time_ns: u64::MAX,
+                pid: 0,
+                tid: 0,
+                what: What::Lost(count),
+            }));
+        }
         None
     }
 }
 
 /// Takes out what has come.
-fn read(rings: &mut [Ring], each: &mut dyn FnMut(Read)) {
+fn read(
+    rings: &mut [Ring],
+    as_record: impl Fn(&[u8]) -> Result<Option<KernelRecord>, Malformed>,
+    each: &mut dyn FnMut(Read),
+) {
     for ring in rings {
         ring.drain(|bytes| {
-            if let Some(read) = KernelRecord::read(bytes).transpose() {
+            if let Some(read) = as_record(bytes).transpose() {
                 each(read);
             }
         });

@@ -3,7 +3,7 @@
 //! Source: the manual page, and `include/uapi/linux/perf_event.h`.
 
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// What is counted, and sampled whenever it has come to a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,15 +12,28 @@ pub enum Event {
     TaskClock,
     /// Cycles of the processor, by its counter.
     Cycles,
+    /// That a thread leaves its processor. The kernel is where it does so: samples of it must include the
+    /// kernel.
+    ContextSwitches,
 }
 
 impl Event {
     /// `PERF_TYPE_SOFTWARE` and `PERF_COUNT_SW_TASK_CLOCK`; `PERF_TYPE_HARDWARE` and
-    /// `PERF_COUNT_HW_CPU_CYCLES`.
+    /// `PERF_COUNT_HW_CPU_CYCLES`; `PERF_TYPE_SOFTWARE` and `PERF_COUNT_SW_CONTEXT_SWITCHES`.
     fn kind_and_number(self) -> (u32, u64) {
         match self {
             Event::TaskClock => (1, 1),
             Event::Cycles => (0, 0),
+            Event::ContextSwitches => (1, 3),
+        }
+    }
+
+    /// What the kernel tells beside the samples: of processes, by the event that every run has, or when
+    /// threads leave and enter processors.
+    fn told_beside(self) -> u64 {
+        match self {
+            Event::TaskClock | Event::Cycles => MMAP | COMM | TASK | MMAP2 | COMM_EXEC,
+            Event::ContextSwitches => CONTEXT_SWITCH,
         }
     }
 }
@@ -56,6 +69,11 @@ const SAMPLE_ID_ALL: u64 = 1 << 18;
 const MMAP2: u64 = 1 << 23;
 const COMM_EXEC: u64 = 1 << 24;
 const USE_CLOCK: u64 = 1 << 25;
+const CONTEXT_SWITCH: u64 = 1 << 26;
+
+/// What is read from an event has, behind its count, how many records found no room
+/// (`PERF_FORMAT_LOST`, since Linux 6.0).
+const WITH_LOST: u64 = 1 << 4;
 
 /// The descriptor is not the program's (`PERF_FLAG_FD_CLOEXEC`).
 const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
@@ -111,6 +129,16 @@ pub enum SetupError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// It is not allowed to see when threads wait, which is something in the kernel.
+    #[error(
+        "the kernel does not let this user see where threads wait (kernel.perf_event_paranoid is {paranoid})"
+    )]
+    WaitsForbidden {
+        /// The setting's value.
+        paranoid: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
     /// It cannot do it.
     #[error("the kernel cannot take samples (perf_event_open)")]
     Impossible(#[source] io::Error),
@@ -148,6 +176,16 @@ impl SetupError {
         }
     }
 
+    /// The same of an event of the kernel's.
+    pub(crate) fn of_waits(self) -> SetupError {
+        match self {
+            SetupError::Forbidden { paranoid, source } => {
+                SetupError::WaitsForbidden { paranoid, source }
+            }
+            other => other,
+        }
+    }
+
     pub(crate) fn no_memory(source: io::Error) -> SetupError {
         SetupError::NoMemory {
             limit: setting("perf_event_mlock_kb"),
@@ -159,6 +197,7 @@ impl SetupError {
     pub(crate) fn number(&self) -> Option<i32> {
         match self {
             SetupError::Forbidden { source, .. }
+            | SetupError::WaitsForbidden { source, .. }
             | SetupError::NoMemory { source, .. }
             | SetupError::Foreign { source, .. }
             | SetupError::Impossible(source) => source.raw_os_error(),
@@ -185,21 +224,18 @@ pub(crate) fn open(request: &Request, processor: i32) -> Result<OwnedFd, SetupEr
         Begins::InThread(tid) => (tid, INHERIT),
     };
     let (kind, config) = request.event.kind_and_number();
-    let attributes = Attributes {
+    let mut attributes = Attributes {
         kind,
         size: u32::try_from(size_of::<Attributes>()).expect("a small structure"),
         config,
         sample_period: request.period,
         sample_fields: SAMPLE_FIELDS,
+        read_format: WITH_LOST,
         flags: EXCLUDE_HYPERVISOR
-            | MMAP
-            | COMM
-            | TASK
             | WATERMARK
             | SAMPLE_ID_ALL
-            | MMAP2
-            | COMM_EXEC
             | USE_CLOCK
+            | request.event.told_beside()
             | begins
             | kernel,
         wakeup_watermark: request.wakeup_bytes,
@@ -208,11 +244,20 @@ pub(crate) fn open(request: &Request, processor: i32) -> Result<OwnedFd, SetupEr
         clock: libc::CLOCK_MONOTONIC,
         ..Attributes::default()
     };
+    let mut opened = open_with(&attributes, thread, processor);
+    if matches!(&opened, Err(error) if error.raw_os_error() == Some(libc::EINVAL)) {
+        attributes.read_format = 0;
+        opened = open_with(&attributes, thread, processor);
+    }
+    opened.map_err(SetupError::of)
+}
+
+fn open_with(attributes: &Attributes, thread: u32, processor: i32) -> io::Result<OwnedFd> {
     // SAFETY: the attributes have the size that they say; the other arguments are numbers.
     let descriptor = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
-            &raw const attributes,
+            std::ptr::from_ref(attributes),
             thread,
             processor,
             -1,
@@ -222,6 +267,24 @@ pub(crate) fn open(request: &Request, processor: i32) -> Result<OwnedFd, SetupEr
     match i32::try_from(descriptor) {
         // SAFETY: the kernel has just given it, to nobody else.
         Ok(descriptor @ 0..) => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
-        _ => Err(SetupError::of(io::Error::last_os_error())),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// How many records of an event, and of those that have inherited it, found no room so far; 0 where the
+/// kernel does not count that. In the ring it tells it before the next record that finds room.
+pub(crate) fn lost(event: &OwnedFd) -> u64 {
+    let mut words = [0_u64; 2];
+    // SAFETY: the kernel writes at most as many bytes as there are.
+    let read = unsafe {
+        libc::read(
+            event.as_raw_fd(),
+            words.as_mut_ptr().cast(),
+            size_of_val(&words),
+        )
+    };
+    match usize::try_from(read) {
+        Ok(length) if length == size_of_val(&words) => words[1],
+        _ => 0,
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Run {
     /// When its first process began.
     pub(crate) since: SystemTime,
     pub(crate) window: Window,
+    /// Whether the source tells of waits.
+    pub(crate) has_waits: bool,
 }
 
 /// What is read, and what waits to be taken in.
@@ -66,6 +68,9 @@ impl<'a, S: Source, W: Write> Recording<'a, S, W> {
             start_ns,
         };
         recording.write(&Record::Settings(settings))?;
+        if run.has_waits {
+            recording.write(&Record::HasWaits)?;
+        }
         if window != Window::default() {
             recording.write(&Record::Window(Recorded { from_ns, until_ns }))?;
         }
@@ -103,6 +108,7 @@ impl<'a, S: Source, W: Write> Recording<'a, S, W> {
             .source
             .finish(&mut into(&mut self.waiting, &mut self.damaged));
         self.take_in(u64::MAX).map_err(RunError::Write)?;
+        self.observer.end(now_ns()).map_err(RunError::Write)?;
         self.observer.flush().map_err(RunError::Write)?;
         if let Some(counted) = counted {
             self.write(&Record::Counted(counted))?;

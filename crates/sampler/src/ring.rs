@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::perf_event::SetupError;
+use crate::perf_event::{self, SetupError};
 use crate::shared_memory::SharedMemory;
 
 const PAGE_BYTES: usize = 4096;
@@ -50,6 +50,11 @@ impl Ring {
             events: libc::POLLIN,
             revents: 0,
         }
+    }
+
+    /// How many records found no room so far.
+    pub(crate) fn lost(&self) -> u64 {
+        self.event.as_ref().map_or(0, perf_event::lost)
     }
 
     /// Whether there is something to take out.

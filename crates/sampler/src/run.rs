@@ -118,6 +118,7 @@ impl<F: FnOnce(u32)> Begin<'_, F> {
             start_ns: now_ns(),
             since: SystemTime::now(),
             window: self.sampling.window,
+            has_waits: self.sampling.off_cpu,
         };
         let mut child = self.command.spawn().map_err(RunError::Start)?;
         (self.started)(child.id());

@@ -11,6 +11,8 @@ pub struct Sampling {
     pub frequency_hz: u32,
     /// How much of a stack is looked at; a multiple of 8, less than 65,536.
     pub stack_bytes: u32,
+    /// Whether it is noted where threads wait, and for how long; by the kernel alone.
+    pub off_cpu: bool,
     /// Samples are kept of this part of the run.
     pub window: Window,
 }

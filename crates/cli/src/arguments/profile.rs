@@ -43,6 +43,16 @@ pub(crate) struct ProfileArguments {
     #[arg(long, value_enum, value_name = "CLOCK", default_value = "cpu")]
     pub(crate) clock: ClockChoice,
 
+    /// Note where threads wait, too, and for how long: the report has it behind the rest. The kernel must
+    /// allow it (kernel.perf_event_paranoid at most 1, or root)
+    #[arg(long, conflicts_with = "clock")]
+    pub(crate) off_cpu: bool,
+
+    /// Of what report, exports and comparisons are, if the recording has waits; without this, the
+    /// report is of both and the others of CPU time
+    #[arg(long, value_enum, value_name = "TIME")]
+    pub(crate) show: Option<ShowChoice>,
+
     /// How many samples to take in a second of a thread's time
     #[arg(
         long,
@@ -131,6 +141,10 @@ pub(crate) struct ProfileArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) pprof: Option<PathBuf>,
 
+    /// Write samples and waits for Perfetto to this file too (ui.perfetto.dev)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) perfetto: Option<PathBuf>,
+
     /// Write the samples for the Firefox Profiler to this file too (profiler.firefox.com)
     #[arg(long, value_name = "FILE")]
     pub(crate) firefox: Option<PathBuf>,
@@ -171,6 +185,15 @@ pub(crate) enum ClockChoice {
     Cpu,
     /// In which they run or wait
     Wall,
+}
+
+/// What of a recording is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ShowChoice {
+    /// Where threads spent CPU time
+    Cpu,
+    /// Where they waited
+    OffCpu,
 }
 
 /// What is expected of a larger run.

@@ -9,11 +9,12 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::Context;
+use serde_json::Value;
 use unspool_profile::{Expectation, Metric, NamedPaths, Profile, Scaling, View, export};
 use unspool_profile_record::{ReadError, Recording};
 
 use super::standard_output::print_result;
-use crate::arguments::{ProfileArguments, ScalingChoice, ViewChoice};
+use crate::arguments::{ProfileArguments, ScalingChoice, ShowChoice, ViewChoice};
 use crate::exit_status;
 use crate::failure::{Failure, warn};
 
@@ -28,15 +29,32 @@ pub(crate) fn profile(typed: &ProfileArguments) -> Result<u8, Failure> {
         (None, [file]) if is_recording(Path::new(file)) => {
             (read(Path::new(file))?, exit_status::SUCCESS)
         }
+        (None, [file, behind, ..]) if is_recording(Path::new(file)) => {
+            let (file, behind) = (Path::new(file).display(), behind.display());
+            let failure = Failure::new(format!(
+                "{file} is a recording, and {behind} stands behind it"
+            ));
+            return Err(failure.with_help("options stand before the recording"));
+        }
         (None, words) => observe::program(words, typed)?,
     };
-    let paths = NamedPaths::new(&recording);
+    let waits = recording.of_waits();
+    let (shown, waits) = match (typed.show, &waits) {
+        (None, waits) => (&recording, waits.as_ref()),
+        (Some(ShowChoice::Cpu), _) => (&recording, None),
+        (Some(ShowChoice::OffCpu), Some(waits)) => (waits, None),
+        (Some(ShowChoice::OffCpu), None) => {
+            let failure = Failure::new("where threads waited was not recorded");
+            return Err(failure.with_help("--off-cpu, with a program or --pid, records it"));
+        }
+    };
+    let paths = NamedPaths::new(shown);
     let mut profile = Profile::new(&paths);
     profile.metrics.clone_from(&typed.metric);
     profile.problems.iter().for_each(warn);
     // Whoever reads the report may close its end at any time, which ends this process.
     let exported = export(&paths, &profile, typed);
-    let shown = show(&paths, &mut profile, typed);
+    let shown = show(&paths, &mut profile, waits, typed);
     let results = [shown].into_iter().chain(exported);
     let mut failures = results.filter_map(Result::err);
     if let Some(first) = failures.next() {
@@ -52,32 +70,35 @@ pub(crate) fn profile(typed: &ProfileArguments) -> Result<u8, Failure> {
     })
 }
 
-/// Shows the report, or writes it to its file.
+/// Shows the report, or writes it to its file. `waits` are those that belong to it.
 fn show(
     paths: &NamedPaths<'_>,
     profile: &mut Profile,
+    waits: Option<&Recording>,
     typed: &ProfileArguments,
 ) -> Result<(), Failure> {
     let mut missing = None;
     let report = if !typed.baseline.is_empty() {
         compare(profile, typed)?
     } else if typed.json {
-        profile.loops = paths.loop_times();
-        let mut json = profile.to_json();
-        if typed.time_line {
-            json["time_line"] = paths.time_line().to_json();
-        }
+        let mut json = to_json(paths, profile, typed);
+        json["off_cpu"] = waits.map_or(Value::Null, |waits| {
+            let paths = NamedPaths::new(waits);
+            let mut profile = Profile::new(&paths);
+            profile.metrics.clone_from(&typed.metric);
+            to_json(&paths, &mut profile, typed)
+        });
         serde_json::to_string_pretty(&json)? + "\n"
     } else if typed.folded {
         profile.to_folded()
     } else {
-        let views = views(typed);
-        if views.contains(&View::Flat) {
-            profile.loops = paths.loop_times();
-        }
-        let mut text = profile.to_text(&views);
-        if typed.time_line {
-            text.push_str(&paths.time_line().to_text());
+        let mut text = to_text(paths, profile, typed);
+        if let Some(waits) = waits {
+            let paths = NamedPaths::new(waits);
+            let mut profile = Profile::new(&paths);
+            profile.metrics.clone_from(&typed.metric);
+            text.push('\n');
+            text.push_str(&to_text(&paths, &mut profile, typed));
         }
         for function in &typed.annotate {
             match paths.annotate(function) {
@@ -98,6 +119,27 @@ fn show(
     }
 }
 
+fn to_json(paths: &NamedPaths<'_>, profile: &mut Profile, typed: &ProfileArguments) -> Value {
+    profile.loops = paths.loop_times();
+    let mut json = profile.to_json();
+    if typed.time_line {
+        json["time_line"] = paths.time_line().to_json();
+    }
+    json
+}
+
+fn to_text(paths: &NamedPaths<'_>, profile: &mut Profile, typed: &ProfileArguments) -> String {
+    let views = views(typed);
+    if views.contains(&View::Flat) {
+        profile.loops = paths.loop_times();
+    }
+    let mut text = profile.to_text(&views);
+    if typed.time_line {
+        text.push_str(&paths.time_line().to_text());
+    }
+    text
+}
+
 /// Compares a run with smaller ones.
 fn compare(run: &Profile, typed: &ProfileArguments) -> Result<String, Failure> {
     let expectation = match typed.scaling {
@@ -106,7 +148,15 @@ fn compare(run: &Profile, typed: &ProfileArguments) -> Result<String, Failure> {
     };
     let mut comparisons = Vec::new();
     for path in &typed.baseline {
-        let recording = read(path)?;
+        let mut recording = read(path)?;
+        if typed.show == Some(ShowChoice::OffCpu) {
+            recording = recording.of_waits().ok_or_else(|| {
+                Failure::new(format!(
+                    "{}: where threads waited was not recorded",
+                    path.display()
+                ))
+            })?;
+        }
         let base = Profile::new(&NamedPaths::new(&recording));
         let named = |problem: &String| warn(format!("{}: {problem}", path.display()));
         base.problems.iter().for_each(named);
@@ -141,15 +191,17 @@ fn export(
     paths: &NamedPaths<'_>,
     profile: &Profile,
     typed: &ProfileArguments,
-) -> [Result<(), Failure>; 5] {
+) -> [Result<(), Failure>; 6] {
     let flame_graph = |path: &Path| keep(path, &export::flame_graph(profile)?);
     let hatchet = |path: &Path| keep(path, &serde_json::to_vec(&export::hatchet(profile))?);
+    let perfetto = |path: &Path| keep(path, &export::perfetto(paths));
     let pprof = |path: &Path| keep(path, &export::pprof(paths)?);
     let firefox = |path: &Path| keep(path, &serde_json::to_vec(&export::firefox(paths))?);
     let speedscope = |path: &Path| keep(path, &serde_json::to_vec(&export::speedscope(paths))?);
     [
         typed.flame_graph.as_deref().map_or(Ok(()), flame_graph),
         typed.hatchet.as_deref().map_or(Ok(()), hatchet),
+        typed.perfetto.as_deref().map_or(Ok(()), perfetto),
         typed.pprof.as_deref().map_or(Ok(()), pprof),
         typed.firefox.as_deref().map_or(Ok(()), firefox),
         typed.speedscope.as_deref().map_or(Ok(()), speedscope),

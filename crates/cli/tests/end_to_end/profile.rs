@@ -4,6 +4,7 @@ mod frames;
 mod generated;
 mod loops;
 mod metrics;
+mod off_cpu;
 mod parts_of_runs;
 mod preloaded;
 mod ranks;
@@ -77,6 +78,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.extend(recording::trials());
     trials.extend(scaling::trials());
     trials.extend(metrics::trials());
+    trials.extend(off_cpu::trials());
     trials.extend(time_line::trials());
     trials.extend(timers::trials());
     trials

@@ -7,6 +7,7 @@ fn best() -> Platform {
     Platform {
         samples: Ok(()),
         kernel_samples: Ok(()),
+        waits: Ok(()),
         cycles: Ok(()),
         rate: Some(Rate {
             expected: 200.0,
@@ -82,6 +83,11 @@ fn a_lesser_machine_has_less_and_says_what_helps() {
         platform.settings.perf_event_paranoid = Some(2);
     };
     check_one(kernel_time, "time in the kernel", Limited, "paranoid=1");
+    let waits = |platform: &mut Platform| {
+        platform.waits = Err(libc::EACCES);
+        platform.settings.perf_event_paranoid = Some(2);
+    };
+    check_one(waits, "where threads wait", Limited, "paranoid=1");
     let few = |platform: &mut Platform| {
         let (expected, taken) = (200.0, 40);
         platform.rate = Some(Rate { expected, taken });

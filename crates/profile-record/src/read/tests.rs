@@ -61,6 +61,18 @@ fn records() -> Vec<Record> {
         node(0, None, 0, StepCertainty::Probable),
         node(1, Some(0), 1, StepCertainty::NoCall),
         Record::Sample(sample),
+        Record::HasWaits,
+        Record::Wait(Wait {
+            sample,
+            is_preempted: false,
+        }),
+        Record::Wait(Wait {
+            sample: Sample {
+                node: None,
+                ..sample
+            },
+            is_preempted: true,
+        }),
         Record::Lost(3),
         Record::Ending(Ending {
             elapsed_ns: 5,
@@ -105,6 +117,12 @@ fn what_was_written_is_read() {
     assert_eq!(recording.header, header());
     assert_eq!(recording.samples.len(), 1);
     assert_eq!(recording.samples[0].node, Some(1));
+    let waits = recording.of_waits().unwrap();
+    assert_eq!(waits.samples, recording.samples);
+    assert_eq!(waits.settings.unwrap().source, Source::KernelWaits);
+    let is_preempted = |wait: &Wait| (wait.sample.node, wait.is_preempted);
+    let kept: Vec<_> = recording.waits.iter().flatten().map(is_preempted).collect();
+    assert_eq!(kept, [(Some(1), false), (None, true)]);
     assert_eq!(recording.nodes[&1].parent, Some(0));
     assert_eq!(recording.frames[&1].address, u64::MAX);
     assert_eq!(recording.images[&0].build_id, [1, 2]);
@@ -150,7 +168,9 @@ fn paths_that_lead_nowhere_are_refused() {
     records.remove(4);
     let recording = Recording::read(&written(&records)).unwrap();
     assert!(recording.nodes.is_empty() && recording.samples.is_empty());
-    assert_eq!(recording.problems.len(), 2);
+    // Of the waits, the one without a path is left.
+    assert_eq!(recording.waits.map(|waits| waits.len()), Some(1));
+    assert_eq!(recording.problems.len(), 3);
 }
 
 proptest! {

@@ -7,7 +7,6 @@ use fxprof_processed_profile::{
     CategoryHandle, CpuDelta, Frame, FrameFlags, FrameInfo, ProcessHandle, Profile,
     ReferenceTimestamp, SamplingInterval, Timestamp,
 };
-use unspool_profile_record::Source;
 
 use crate::named_paths::{NamedPaths, Step};
 
@@ -30,7 +29,7 @@ pub fn firefox(paths: &NamedPaths<'_>) -> Profile {
     let at = |time_ns: u64| Timestamp::from_nanos_since_reference(time_ns.saturating_sub(first_ns));
     let is_cpu_time = recording
         .settings
-        .is_none_or(|settings| settings.source != Source::WallTimers);
+        .is_none_or(|settings| settings.source.is_of_cpu_time());
     let mut processes: BTreeMap<u32, ProcessHandle> = BTreeMap::new();
     for ((pid, tid), samples) in paths.by_thread() {
         let begins = at(samples.first().map_or(first_ns, |sample| sample.time_ns));

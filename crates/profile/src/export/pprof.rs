@@ -10,7 +10,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
 use rustc_hash::FxHashMap;
-use unspool_profile_record::{Recording, Sample};
+use unspool_profile_record::{Recording, Sample, Source};
 
 use self::message::{Function, Label, Line, Location, Mapping, Profile, ValueType};
 use crate::named_paths::{NamedPaths, Step};
@@ -88,7 +88,8 @@ impl Building<'_> {
             unit: self.strings.number(unit),
         };
         let time = match self.recording.settings.map(|settings| settings.source) {
-            Some(unspool_profile_record::Source::WallTimers) => "wall",
+            Some(Source::WallTimers) => "wall",
+            Some(Source::KernelWaits) => "off-cpu",
             _ => "cpu",
         };
         self.profile.sample_type = vec![value("samples", "count"), value(time, "nanoseconds")];

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::io::Read;
 
 use serde_json::Value;
-use unspool_profile_record::Recording;
+use unspool_profile_record::{Recording, Settings, Source, Wait};
 
-use super::{firefox, pprof, speedscope};
+use super::{firefox, perfetto, pprof, speedscope};
 use crate::named_paths::NamedPaths;
 use crate::profile::Profile;
 use crate::recordings::of_paths;
@@ -148,6 +148,85 @@ fn pprof_has_paths_from_the_innermost_frame_out() {
         assert_eq!((labels[2].0, text(labels[2].1)), ("thread", "worker"));
     }
     assert_eq!((times, counts), (expected(), 4));
+}
+
+/// The paths of `perfetto`'s samples with what its counter has counted at each since the one before; and the
+/// names of slices with their paths and how long they take.
+fn of_perfetto(recording: &Recording) -> (Times, Times) {
+    let trace = fields(&perfetto(&NamedPaths::new(recording)));
+    let packets = trace.messages(1);
+    let interned = &packets[0].messages(12)[0];
+    let by_id = |field| -> BTreeMap<u64, Fields> {
+        let all = interned.messages(field).into_iter();
+        all.map(|message| (message.integer(1), message)).collect()
+    };
+    let (names, frames, callstacks) = (by_id(5), by_id(6), by_id(7));
+    let (paths, mappings) = (by_id(17), by_id(19));
+    let text = |message: &Fields| String::from_utf8(message.bytes[&2][0].clone()).unwrap();
+    let path = |callstack: u64| {
+        let frames = callstacks[&callstack].integers[&2]
+            .iter()
+            .map(|frame| &frames[frame]);
+        let names = frames.map(|frame| {
+            assert!(paths.contains_key(&mappings[&frame.integer(3)].integer(7)));
+            text(&names[&frame.integer(2)])
+        });
+        names.collect::<Vec<_>>().join(";")
+    };
+    let (mut times, mut slices) = (Times::new(), Times::new());
+    let mut counted = 0;
+    let mut begun: Option<(String, u64)> = None;
+    for packet in &packets[1..] {
+        for sample in packet.messages(66) {
+            assert_eq!((sample.integer(2), sample.integer(3)), (7, 7));
+            *times.entry(path(sample.integer(4))).or_default() += sample.integer(6) - counted;
+            counted = sample.integer(6);
+        }
+        for event in packet.messages(11) {
+            assert_eq!(event.integer(11), 7 << 32 | 7);
+            let time = packet.integer(8);
+            if event.integer(9) == 1 {
+                let name = String::from_utf8(event.bytes[&23][0].clone()).unwrap();
+                begun = Some((format!("{name}: {}", path(event.integer(56))), time));
+            } else {
+                let (name, from) = begun.take().expect("a slice begins before it ends");
+                slices.insert(name, time - from);
+            }
+        }
+    }
+    assert_eq!(begun, None);
+    (times, slices)
+}
+
+#[test]
+fn perfetto_has_samples_and_waits() {
+    let mut recording = recording();
+    assert_eq!(of_perfetto(&recording), (expected(), Times::new()));
+    let (first, last) = (recording.samples[0], recording.samples[3]);
+    let waits = [(first, false), (last, true)];
+    let wait = |(sample, is_preempted)| Wait {
+        sample,
+        is_preempted,
+    };
+    recording.waits = Some(waits.map(wait).to_vec());
+    recording.settings = Some(Settings {
+        period_ns: 1_000_000,
+        stack_bytes: 512,
+        includes_kernel: true,
+        source: Source::Kernel,
+    });
+    let slices = [
+        (
+            "waits in burn+0x10: main+0x10;left+0x10;burn+0x10",
+            first.weight_ns,
+        ),
+        ("has no processor: main+0x10", last.weight_ns),
+    ];
+    let slices: Times = slices.map(|(name, ns)| (name.to_owned(), ns)).into();
+    assert_eq!(of_perfetto(&recording), (expected(), slices.clone()));
+    // Of waits alone there are no samples.
+    let alone = recording.of_waits().unwrap();
+    assert_eq!(of_perfetto(&alone), (Times::new(), slices));
 }
 
 #[test]

@@ -7,7 +7,11 @@ use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
-use super::{Perf, includes_kernel, open_on, processors, read, request, with_memory};
+use super::{
+    Perf, includes_kernel, larger_of_switches, of_switches, open_on, processors, read, request,
+    with_memory,
+};
+use crate::clock::now_ns;
 use crate::kernel_record::{KernelRecord, What};
 use crate::perf_event::{Begins, Request, SetupError, open};
 use crate::ring::Ring;
@@ -16,6 +20,9 @@ use crate::source::Read;
 
 /// `PERF_EVENT_IOC_SET_OUTPUT`.
 const SET_OUTPUT: libc::Ioctl = 0x2405;
+/// The events whose rings those of other threads write to, by their processors.
+type Outputs = Vec<(i32, RawFd)>;
+
 /// How long a thread may take from where it is seen to where the kernel has said who started it.
 const TOLD_AFTER: Duration = Duration::from_millis(2);
 /// A process that starts threads faster than they can be followed is followed as far as that.
@@ -37,11 +44,13 @@ impl Perf {
         let perf = with_memory(&mut request, |request, data_bytes| {
             let mut perf = Perf {
                 rings: Vec::new(),
+                switches: Vec::new(),
                 events: Vec::new(),
+                told_lost: 0,
                 pending: Vec::new(),
                 request: *request,
             };
-            perf.follow(pid, data_bytes)?;
+            perf.follow(pid, sampling.off_cpu, data_bytes)?;
             Ok(perf)
         });
         match perf {
@@ -53,8 +62,9 @@ impl Perf {
     }
 
     /// Follows every thread that there is, and those that these have started meanwhile.
-    fn follow(&mut self, pid: u32, data_bytes: usize) -> Result<(), SetupError> {
-        let mut outputs: Vec<(i32, RawFd)> = Vec::new();
+    fn follow(&mut self, pid: u32, off_cpu: bool, data_bytes: usize) -> Result<(), SetupError> {
+        let mut outputs = Outputs::default();
+        let mut outputs_of_switches = Outputs::default();
         let mut known = BTreeSet::new();
         for look in 0..MOST_LOOKS {
             let mut new = new_threads(pid, &known);
@@ -68,7 +78,16 @@ impl Perf {
                 break;
             }
             for tid in new {
-                self.follow_thread(tid, data_bytes, &mut outputs)?;
+                let request = self.request;
+                let rings = self.follow_thread(tid, request, data_bytes, &mut outputs)?;
+                self.rings.extend(rings);
+                if off_cpu {
+                    let request = of_switches(&request);
+                    let outputs = &mut outputs_of_switches;
+                    let data_bytes = data_bytes * larger_of_switches();
+                    let rings = self.follow_thread(tid, request, data_bytes, outputs);
+                    self.switches.extend(rings.map_err(SetupError::of_waits)?);
+                }
                 known.insert(tid);
             }
         }
@@ -76,31 +95,37 @@ impl Perf {
             return Err(SetupError::NoProcess(pid));
         }
         self.pending.extend(present(pid).into_iter().map(Ok));
+        if off_cpu {
+            self.pending.extend(waiting(pid).into_iter().map(Ok));
+        }
         Ok(())
     }
 
-    /// Follows a thread, which may have ended.
+    /// Follows a thread, which may have ended, by one event on each processor. Gives the rings of
+    /// processors that had none yet.
     fn follow_thread(
         &mut self,
         tid: u32,
+        request: Request,
         data_bytes: usize,
-        outputs: &mut Vec<(i32, RawFd)>,
-    ) -> Result<(), SetupError> {
+        outputs: &mut Outputs,
+    ) -> Result<Vec<Ring>, SetupError> {
+        let mut rings = Vec::new();
         let request = Request {
             begins: Begins::InThread(tid),
-            ..self.request
+            ..request
         };
         for processor in processors() {
             let event = match open_on(&request, processor) {
                 Ok(Some(event)) => event,
                 Ok(None) => continue,
-                Err(error) if error.number() == Some(libc::ESRCH) => return Ok(()),
+                Err(error) if error.number() == Some(libc::ESRCH) => break,
                 Err(error) => return Err(error),
             };
             let output = outputs.iter().find(|(other, _)| *other == processor);
             let Some((_, output)) = output else {
                 outputs.push((processor, event.as_raw_fd()));
-                self.rings.push(Ring::new(event, data_bytes)?);
+                rings.push(Ring::new(event, data_bytes)?);
                 continue;
             };
             // SAFETY: both are events of this process, on the same processor.
@@ -109,12 +134,13 @@ impl Perf {
             }
             self.events.push(event);
         }
-        Ok(())
+        Ok(rings)
     }
 
     /// The threads of which the kernel has said that a thread that was followed has started them.
     fn started(&mut self) -> Vec<u32> {
-        read(&mut self.rings, &mut |read| self.pending.push(read));
+        let mut each = |read| self.pending.push(read);
+        read(&mut self.rings, KernelRecord::read, &mut each);
         let started = |read: &Read| match read {
             Ok(KernelRecord {
                 what: What::Started { .. },
@@ -174,6 +200,26 @@ fn present(pid: u32) -> Vec<KernelRecord> {
         }
     }
     records
+}
+
+/// Which threads of a process wait already. The kernel tells only when they will go on.
+fn waiting(pid: u32) -> Vec<KernelRecord> {
+    let record = |tid| {
+        // Whoever leaves its processor between these two is told of by the kernel, with a later time.
+        let time_ns = now_ns();
+        let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+        let (_, state) = text.rsplit_once(") ")?;
+        let is_preempted = false;
+        state
+            .starts_with(['S', 'D', 'T', 't'])
+            .then_some(KernelRecord {
+                time_ns,
+                pid,
+                tid,
+                what: What::Left { is_preempted },
+            })
+    };
+    threads(pid).into_iter().filter_map(record).collect()
 }
 
 /// A process has more threads than this one may have files open, unless it is allowed to.

@@ -2,6 +2,7 @@ use super::*;
 use crate::sampling::Window;
 
 const SAMPLING: Sampling = Sampling {
+    off_cpu: false,
     frequency_hz: 1000,
     stack_bytes: 512,
     window: Window {

@@ -69,10 +69,14 @@ pub(super) fn process(pid: u32, typed: &ProfileArguments) -> Result<Recording, F
     output.read_again()
 }
 
+/// What there is where the kernel does not tell of waits.
+const SAMPLES_OF_WAITS: &str = "--clock wall, without --off-cpu, samples the time in which threads run or wait, and needs no rights";
+
 fn sampling(typed: &ProfileArguments) -> Sampling {
     Sampling {
         frequency_hz: typed.frequency,
         stack_bytes: typed.stack_bytes & !7,
+        off_cpu: typed.off_cpu,
         window: Window {
             delay: typed.delay,
             duration: typed.duration,
@@ -86,6 +90,14 @@ fn backend(typed: &ProfileArguments, sampling: Sampling) -> Result<Backend, Fail
         let library = preload::kept("unspool_timer_sampler", TIMER_SAMPLER)?;
         Ok(Backend::Timers { library, clock })
     };
+    if typed.off_cpu {
+        if typed.backend == Some(BackendChoice::Timer) {
+            let problem = "timers do not tell waiting from running";
+            return Err(Failure::new(problem).with_help(SAMPLES_OF_WAITS));
+        }
+        let perf = Perf::new(sampling).map_err(|error| failure(error.into()))?;
+        return Ok(Backend::Perf(perf));
+    }
     match (typed.backend, typed.clock) {
         (Some(BackendChoice::Perf), ClockChoice::Cpu) => match Perf::new(sampling) {
             Ok(perf) => Ok(Backend::Perf(perf)),
@@ -168,6 +180,11 @@ fn failure(error: RunError) -> Failure {
             "sysctl kernel.perf_event_paranoid=2 lets every user sample programs of their own; \
              --backend timer needs no rights",
         ),
+        RunError::Setup(SetupError::WaitsForbidden { .. }) => {
+            Failure::from(error).with_help(format!(
+                "sysctl kernel.perf_event_paranoid=1 lets every user see it; {SAMPLES_OF_WAITS}"
+            ))
+        }
         RunError::Setup(SetupError::NoMemory { .. }) => Failure::from(error).with_help(
             "another profiler of this user may have it; sysctl kernel.perf_event_mlock_kb=4096 \
              gives each user more, and --backend timer needs none",
