@@ -70,6 +70,7 @@ const PACKAGES: &[Package] = &[
     program("make", "make"),
     program("man", "man-db"),
     program("objdump", "binutils"),
+    program("perf", "linux-perf"),
     program("perl", "perl"),
     program("php", "php-cli"),
     program("memcached", "memcached"),

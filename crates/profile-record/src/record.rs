@@ -63,13 +63,18 @@ pub enum Source {
     WallTimers = 2,
     /// The kernel, of the time in which threads wait. Recordings have such samples beside others.
     KernelWaits = 3,
+    /// `perf record`, of CPU time; the recording was made of its file.
+    PerfRecord = 4,
 }
 
 impl Source {
     /// Whether samples are of time in which threads ran.
     #[must_use]
     pub fn is_of_cpu_time(self) -> bool {
-        matches!(self, Source::Kernel | Source::CpuTimers)
+        matches!(
+            self,
+            Source::Kernel | Source::CpuTimers | Source::PerfRecord
+        )
     }
 
     fn from_u64(value: u64) -> Option<Source> {
@@ -78,6 +83,7 @@ impl Source {
             Source::CpuTimers,
             Source::WallTimers,
             Source::KernelWaits,
+            Source::PerfRecord,
         ];
         all.into_iter().find(|one| *one as u64 == value)
     }

@@ -12,6 +12,7 @@ fn source(source: Source) -> &'static str {
         Source::CpuTimers => "cpu timers",
         Source::WallTimers => "wall timers",
         Source::KernelWaits => "perf waits",
+        Source::PerfRecord => "perf record",
     }
 }
 
@@ -130,8 +131,8 @@ impl Profile {
                 "until": window.until_ns.map(seconds),
             })),
             "elapsed": self.ending.map(|ending| seconds(ending.elapsed_ns)),
-            "user": self.ending.map(|ending| seconds(ending.user_ns)),
-            "system": self.ending.map(|ending| seconds(ending.system_ns)),
+            "user": self.counted_by_system().map(|ending| seconds(ending.user_ns)),
+            "system": self.counted_by_system().map(|ending| seconds(ending.system_ns)),
             "metrics": metrics.collect::<Vec<_>>(),
             "functions": functions.collect::<Vec<_>>(),
             "calling_contexts": contexts.collect::<Vec<_>>(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
-use unspool_profile_record::{Counted, Ending, Recording, Settings, Wait, Window};
+use unspool_profile_record::{Counted, Ending, Recording, Settings, Source, Wait, Window};
 
 use crate::call_tree::{CallTree, FunctionId};
 use crate::loop_times::LoopTime;
@@ -225,6 +225,14 @@ impl Profile {
             quality: Quality::of(recording),
             problems: [&recording.problems[..], &paths.names.problems].concat(),
         }
+    }
+
+    /// The ending, where the system has counted CPU time: whoever reads what others have recorded is not
+    /// told that.
+    #[must_use]
+    pub fn counted_by_system(&self) -> Option<Ending> {
+        let source = self.settings.map(|settings| settings.source);
+        self.ending.filter(|_| source != Some(Source::PerfRecord))
     }
 
     /// Functions, those with the most time in themselves first.

@@ -88,7 +88,7 @@ impl Profile {
         }
         write!(out, ": {}", seconds(self.total_ns))?;
         match self.ending {
-            Some(ending) => {
+            Some(ending) if self.counted_by_system().is_some() => {
                 let (user, system) = (seconds(ending.user_ns), seconds(ending.system_ns));
                 let elapsed = seconds(ending.elapsed_ns);
                 writeln!(
@@ -96,6 +96,11 @@ impl Profile {
                     " of {kind}\nthe system counted {user} in user mode and {system} in the \
                      kernel, in {elapsed}"
                 )?;
+            }
+            Some(ending) => {
+                let elapsed = seconds(ending.elapsed_ns);
+                writeln!(out, " of {kind}, in {elapsed} from the first to the last")?;
+                writeln!(out, "perf record has taken the samples")?;
             }
             None => writeln!(out, " of {kind}, up to where the recording ends")?,
         }
@@ -158,6 +163,9 @@ impl Profile {
         let Some(settings) = self.settings else {
             return Ok(());
         };
+        if settings.source == Source::PerfRecord {
+            return Ok(());
+        }
         if matches!(settings.source, Source::Kernel | Source::KernelWaits) {
             if !settings.includes_kernel {
                 writeln!(

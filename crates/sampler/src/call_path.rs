@@ -34,6 +34,11 @@ pub(crate) struct CallPaths {
 }
 
 impl CallPaths {
+    /// For a process that is not here.
+    pub(crate) fn without_process() -> CallPaths {
+        CallPaths::default()
+    }
+
     /// For the process of this number.
     pub(crate) fn new(pid: u32) -> CallPaths {
         CallPaths {
@@ -56,6 +61,22 @@ impl CallPaths {
         path: &mut Vec<PathFrame>,
     ) -> PathEnd {
         path.clear();
+        if let [innermost, callers @ ..] = &sampled.frames[..] {
+            path.push(PathFrame {
+                address: *innermost,
+                certainty: StepCertainty::NoCall,
+            });
+            path.extend(callers.iter().map(|caller| PathFrame {
+                // Within the call.
+                address: caller.wrapping_sub(1),
+                certainty: StepCertainty::Probable,
+            }));
+            return match path.last() {
+                Some(last) if space.begins_at(last.address) => PathEnd::Outermost,
+                // Whether there are more cannot be told.
+                _ => PathEnd::NoStack,
+            };
+        }
         let Some(mut registers) = sampled.registers else {
             return PathEnd::NoStack;
         };

@@ -46,6 +46,30 @@ impl Image {
             }
             _ => None,
         };
+        Image::new(number, contents)
+    }
+
+    /// The same of a process of another time or place: what lies at its path here, unless another build
+    /// identifier is known of it.
+    pub(crate) fn read_elsewhere(number: u32, path: &str, build_id: Option<&[u8]>) -> Image {
+        let contents = match path {
+            // That of another kernel is another one.
+            VDSO => None,
+            _ if path.starts_with('/') => Contents::of_file(Path::new(path)),
+            _ => None,
+        };
+        let image = Image::new(number, contents);
+        match build_id {
+            Some(known) if known != image.build_id => Image {
+                number,
+                build_id: known.to_vec(),
+                contents: None,
+            },
+            _ => image,
+        }
+    }
+
+    fn new(number: u32, contents: Option<Contents>) -> Image {
         let build_id = contents
             .as_ref()
             .and_then(|contents| contents.module.build_id());

@@ -75,6 +75,14 @@ pub(crate) struct Sampled {
     pub(crate) stack: Vec<u8>,
     /// Whether there is more of it.
     pub(crate) is_cut_off: bool,
+    /// The frames, where somebody else has found them: the address of the innermost, then where each
+    /// returns to.
+    pub(crate) frames: Vec<u64>,
+}
+
+/// Whether the processor was in the kernel, by the bits of a record's header.
+pub(crate) fn is_in_kernel(bits: u16) -> bool {
+    bits & PROCESSOR_MODE == MODE_KERNEL
 }
 
 impl KernelRecord {
@@ -106,9 +114,28 @@ impl KernelRecord {
         }
         // Behind all others stands whose they are, and when.
         let body = reader.remaining().checked_sub(16).ok_or(Malformed)?;
-        let mut body = ByteReader::new(reader.take(body)?);
-        let (mut pid, mut tid) = (reader.u32()?, reader.u32()?);
+        let body = reader.take(body)?;
+        let thread = (reader.u32()?, reader.u32()?);
         let time_ns = reader.u64()?;
+        let what = KernelRecord::what(kind, bits, thread, body)?;
+        Ok(what.map(|(pid, tid, what)| KernelRecord {
+            time_ns,
+            pid,
+            tid,
+            what,
+        }))
+    }
+
+    /// What a record says that is no sample, and of which process and thread; `thread` is that of whoever
+    /// wrote it.
+    pub(crate) fn what(
+        kind: u32,
+        bits: u16,
+        thread: (u32, u32),
+        body: &[u8],
+    ) -> Result<Option<(u32, u32, What)>, Malformed> {
+        let mut body = ByteReader::new(body);
+        let (mut pid, mut tid) = thread;
         let what = match kind {
             MMAP2 => {
                 (pid, tid) = (body.u32()?, body.u32()?);
@@ -151,12 +178,7 @@ impl KernelRecord {
             MAPS => What::Mappings(body.take(body.remaining())?.to_vec()),
             _ => return Ok(None),
         };
-        Ok(Some(KernelRecord {
-            time_ns,
-            pid,
-            tid,
-            what,
-        }))
+        Ok(Some((pid, tid, what)))
     }
 }
 
@@ -188,11 +210,12 @@ fn sample(reader: &mut ByteReader<'_>, bits: u16) -> Result<KernelRecord, Malfor
         pid,
         tid,
         what: What::Sampled(Sampled {
-            is_in_kernel: bits & PROCESSOR_MODE == MODE_KERNEL,
+            is_in_kernel: is_in_kernel(bits),
             weight_ns,
             registers,
             stack: stack.get(..length).ok_or(Malformed)?.to_vec(),
             is_cut_off: length == room,
+            frames: Vec::new(),
         }),
     })
 }

@@ -19,6 +19,7 @@
 //! perf  timers          the two back ends
 //! trial                 what the kernel allows
 //! slot_file  removal    what is shared with programs, and goes in the end
+//! perf_data             what perf record has written, as a recording
 //! perf_event  ring      what the kernel is asked for, and where it answers
 //! shared_memory         memory of both
 //! source  sampling      what a back end is; when, how often and how much is looked at
@@ -47,6 +48,7 @@ mod kernel_record;
 mod mpi_rank;
 mod observer;
 mod perf;
+pub mod perf_data;
 mod perf_event;
 mod perf_map;
 mod recording;

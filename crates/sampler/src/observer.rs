@@ -1,5 +1,6 @@
 //! Follows what the kernel says of all processes of a run, and writes it.
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::rc::Rc;
@@ -41,6 +42,16 @@ fn key(pid: u32, path: &str) -> String {
     }
 }
 
+/// Where what is observed runs.
+pub(crate) enum Origin {
+    /// Here and now. The path is that of what is in the program for our sake, if anything is: its frames are
+    /// left out.
+    Here { left_out: Option<String> },
+    /// It ran some time, somewhere: its numbers of processes mean nothing here, and files are its own only
+    /// if they have these build identifiers, by their paths.
+    Elsewhere { build_ids: HashMap<String, Vec<u8>> },
+}
+
 /// All processes of a run.
 pub(crate) struct Observer<W> {
     writer: Writer<W>,
@@ -48,8 +59,7 @@ pub(crate) struct Observer<W> {
     processes: FxHashMap<u32, Observed>,
     images: FxHashMap<String, Rc<Image>>,
     next_image: u32,
-    /// The path of what is in the program for our sake: its frames are left out.
-    left_out: Option<String>,
+    origin: Origin,
     /// Samples of other times are left out.
     kept: Range<u64>,
     /// When the first process began.
@@ -61,15 +71,34 @@ pub(crate) struct Observer<W> {
     path: Vec<PathFrame>,
 }
 
+impl Origin {
+    fn paths(&self, pid: u32) -> CallPaths {
+        match self {
+            Origin::Here { .. } => CallPaths::new(pid),
+            Origin::Elsewhere { .. } => CallPaths::without_process(),
+        }
+    }
+
+    fn image(&self, number: u32, pid: u32, path: &str) -> Image {
+        match self {
+            Origin::Here { .. } => Image::read(number, pid, path),
+            Origin::Elsewhere { build_ids } => {
+                let known = build_ids.get(path).map(Vec::as_slice);
+                Image::read_elsewhere(number, path, known)
+            }
+        }
+    }
+}
+
 impl<W: Write> Observer<W> {
     pub(crate) fn new(
         writer: Writer<W>,
-        left_out: Option<String>,
+        origin: Origin,
         kept: Range<u64>,
         since: SystemTime,
     ) -> Observer<W> {
         Observer {
-            left_out,
+            origin,
             kept,
             since,
             generated: FxHashMap::default(),
@@ -158,7 +187,7 @@ impl<W: Write> Observer<W> {
             }
             What::Started { parent } if parent != pid => {
                 let space = self.process(parent).space.clone();
-                let paths = CallPaths::new(pid);
+                let paths = self.origin.paths(pid);
                 self.processes.insert(pid, Observed { space, paths });
                 if let Some(rank) = self.ranks.get(&parent).copied() {
                     self.ranked(pid, rank)?;
@@ -190,7 +219,9 @@ impl<W: Write> Observer<W> {
         if pid == tid {
             let name = name.clone();
             self.writer.write(&Record::Process(Process { pid, name }))?;
-            if let Some(rank) = mpi_rank::of_process(pid) {
+            if matches!(self.origin, Origin::Here { .. })
+                && let Some(rank) = mpi_rank::of_process(pid)
+            {
                 self.ranked(pid, rank)?;
             }
         }
@@ -207,9 +238,10 @@ impl<W: Write> Observer<W> {
     }
 
     fn process(&mut self, pid: u32) -> &mut Observed {
+        let origin = &self.origin;
         self.processes.entry(pid).or_insert_with(|| Observed {
             space: AddressSpace::default(),
-            paths: CallPaths::new(pid),
+            paths: origin.paths(pid),
         })
     }
 
@@ -221,7 +253,7 @@ impl<W: Write> Observer<W> {
         }
         let number = self.next_image;
         self.next_image = number.checked_add(1).ok_or(io::ErrorKind::OutOfMemory)?;
-        let image = Rc::new(Image::read(number, pid, path));
+        let image = Rc::new(self.origin.image(number, pid, path));
         if path == WITHOUT_FILE {
             self.generated.insert(number, GeneratedCode::of(pid));
         }
@@ -266,10 +298,12 @@ impl<W: Write> Observer<W> {
         let end = process.paths.follow(&process.space, sampled, &mut path);
         let mut node = None;
         let process = &self.processes[&pid];
-        let left_out = self
-            .left_out
-            .as_ref()
-            .and_then(|path| self.images.get(path));
+        let left_out = match &self.origin {
+            Origin::Here {
+                left_out: Some(path),
+            } => self.images.get(path),
+            _ => None,
+        };
         for frame in path.iter().rev() {
             let place = match process.space.mapping_at(frame.address) {
                 Some(mapping) if left_out.is_some_and(|own| Rc::ptr_eq(own, &mapping.image)) => {

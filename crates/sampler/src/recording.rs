@@ -9,7 +9,7 @@ use unspool_profile_record::{Ending, Record, Settings, Window as Recorded, Write
 
 use crate::clock::now_ns;
 use crate::kernel_record::KernelRecord;
-use crate::observer::Observer;
+use crate::observer::{Observer, Origin};
 use crate::run_error::RunError;
 use crate::sampling::Window;
 use crate::source::{Read, Source};
@@ -61,7 +61,7 @@ impl<'a, S: Source, W: Write> Recording<'a, S, W> {
             ..until_ns.map_or(u64::MAX, |until_ns| start_ns.saturating_add(until_ns));
         let mut recording = Recording {
             source,
-            observer: Observer::new(writer, left_out, kept, run.since),
+            observer: Observer::new(writer, Origin::Here { left_out }, kept, run.since),
             waiting: Vec::new(),
             latest_ns: 0,
             damaged: 0,

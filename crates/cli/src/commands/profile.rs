@@ -12,7 +12,9 @@ use anyhow::Context;
 use serde_json::Value;
 use unspool_profile::{Expectation, Metric, NamedPaths, Profile, Scaling, View, export};
 use unspool_profile_record::{ReadError, Recording};
+use unspool_sampler::perf_data::{self, PerfDataError};
 
+use self::output::Output;
 use super::standard_output::print_result;
 use crate::arguments::{ProfileArguments, ScalingChoice, ShowChoice, ViewChoice};
 use crate::exit_status;
@@ -26,10 +28,15 @@ pub(crate) fn profile(typed: &ProfileArguments) -> Result<u8, Failure> {
     tell_metrics_apart(&typed.metric)?;
     let (recording, status) = match (typed.pid, typed.words.as_slice()) {
         (Some(pid), _) => (observe::process(pid, typed)?, exit_status::SUCCESS),
+        (None, [file]) if is_of_perf(Path::new(file)) => {
+            (import(Path::new(file), typed)?, exit_status::SUCCESS)
+        }
         (None, [file]) if is_recording(Path::new(file)) => {
             (read(Path::new(file))?, exit_status::SUCCESS)
         }
-        (None, [file, behind, ..]) if is_recording(Path::new(file)) => {
+        (None, [file, behind, ..])
+            if is_recording(Path::new(file)) || is_of_perf(Path::new(file)) =>
+        {
             let (file, behind) = (Path::new(file).display(), behind.display());
             let failure = Failure::new(format!(
                 "{file} is a recording, and {behind} stands behind it"
@@ -222,9 +229,56 @@ fn views(typed: &ProfileArguments) -> Vec<View> {
 
 /// Whether a file is a recording, or another file of Unspool, which is no program either.
 fn is_recording(path: &Path) -> bool {
+    Recording::begins(&start_of(path))
+}
+
+/// Whether a file is one of `perf record`.
+fn is_of_perf(path: &Path) -> bool {
+    perf_data::begins(&start_of(path))
+}
+
+/// The first bytes of a file; none where it cannot be read.
+fn start_of(path: &Path) -> Vec<u8> {
     let mut start = Vec::new();
     let read = File::open(path).and_then(|file| file.take(START_BYTES).read_to_end(&mut start));
-    read.is_ok() && Recording::begins(&start)
+    read.map_or(Vec::new(), |_| start)
+}
+
+/// A recording of what `perf record` has written.
+fn import(path: &Path, typed: &ProfileArguments) -> Result<Recording, Failure> {
+    let context = || format!("cannot use {}", path.display());
+    let bytes = std::fs::read(path).with_context(context)?;
+    let mut output = Output::open(typed.output.as_deref())?;
+    let not_taken =
+        perf_data::import(&bytes, observe::header(&[]), &mut output).map_err(|error| {
+            let help = match error {
+                PerfDataError::NoTime(_) => Some("perf record -e cpu-clock samples CPU time"),
+                PerfDataError::Compressed => Some("perf record without --compression-level (-z)"),
+                PerfDataError::Pipe => Some("perf record -o FILE writes to a file"),
+                PerfDataError::Unnamed => {
+                    Some("perf record of one event, without --no-samples or --time")
+                }
+                _ => None,
+            };
+            let failure = Failure::from(anyhow::Error::new(error).context(context()));
+            match help {
+                Some(help) => failure.with_help(help),
+                None => failure,
+            }
+        })?;
+    let mut recording = output.read_again()?;
+    let path = path.display();
+    if not_taken.other_samples > 0 {
+        let count = not_taken.other_samples;
+        warn(format_args!(
+            "{path}: {count} samples of other events were left out"
+        ));
+    }
+    if not_taken.is_cut_off {
+        let problem = format!("{path} ends in the middle of a record, or perf record was killed");
+        recording.problems.push(problem);
+    }
+    Ok(recording)
 }
 
 fn read(path: &Path) -> Result<Recording, Failure> {

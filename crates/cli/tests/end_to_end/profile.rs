@@ -6,6 +6,7 @@ mod loops;
 mod metrics;
 mod off_cpu;
 mod parts_of_runs;
+mod perf_data;
 mod preloaded;
 mod ranks;
 mod recording;
@@ -79,6 +80,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.extend(scaling::trials());
     trials.extend(metrics::trials());
     trials.extend(off_cpu::trials());
+    trials.extend(perf_data::trials());
     trials.extend(time_line::trials());
     trials.extend(timers::trials());
     trials

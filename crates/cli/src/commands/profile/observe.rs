@@ -157,7 +157,7 @@ fn tell(left_out: LeftOut) {
     }
 }
 
-fn header(words: &[OsString]) -> TraceHeader {
+pub(super) fn header(words: &[OsString]) -> TraceHeader {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     TraceHeader {
         order: Order::None,

@@ -1,0 +1,168 @@
+//! Files of `perf record`, if that is installed.
+
+use std::ffi::OsString;
+
+use libtest_mimic::Trial;
+use serde_json::Value;
+use unspool_guests::Ending;
+
+use super::{By, array, check_shares, check_unwinds, guest, number, profile};
+use crate::observer::{Verdict, natively, run, trial};
+use crate::scratch::Scratch;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let test = |name: &str, test: fn(&Scratch) -> Result<(), Verdict>| {
+        trial(format!("profile::perf_data::{name}"), test)
+    };
+    vec![
+        test("copied_stacks", copied_stacks),
+        test("several_events", several_events),
+        test("another_file_in_its_place", another_file),
+        test("kept", kept),
+        test("cut_off", cut_off),
+        test("refusals", refusals),
+    ]
+}
+
+/// The path of a file that `perf record` has made of a command with these options.
+fn recorded(scratch: &Scratch, options: &[&str], command: &[OsString]) -> Result<String, Verdict> {
+    let file = scratch.path().join("perf.data").display().to_string();
+    let own = [&["perf", "record", "-q", "-o", &file], options, &["--"]].concat();
+    let mut words: Vec<OsString> = own.iter().map(OsString::from).collect();
+    words.extend_from_slice(command);
+    let has_perf = std::process::Command::new("perf").arg("--version").output();
+    if !has_perf.is_ok_and(|output| output.status.success()) {
+        return Err(Verdict::CannotTell("perf is not installed".to_owned()));
+    }
+    let outcome = run(scratch, &natively(scratch, &words))?;
+    match outcome.ending {
+        Ending::Exited(0) => Ok(file),
+        _ => Err(Verdict::CannotTell(format!(
+            "perf: {}",
+            outcome.stderr_text()
+        ))),
+    }
+}
+
+const BY_STACKS: [&str; 4] = ["-e", "cpu-clock", "-F", "1000"];
+
+fn read(scratch: &Scratch, options: &[&str], file: &str) -> Result<(Value, String), Verdict> {
+    let outcome = profile(scratch, By::Kernel, &[options, &["--json", file]].concat())?;
+    let (text, said) = (outcome.stdout_text(), outcome.stderr_text().to_string());
+    match serde_json::from_str(&text) {
+        Ok(json) => Ok((json, said)),
+        Err(_) => Err(Verdict::Wrong(format!(
+            "{:?}: {said}{text}",
+            outcome.ending
+        ))),
+    }
+}
+
+/// Copies of stacks are unwound as our own are: known shares come out, over callers that call.
+fn copied_stacks(scratch: &Scratch) -> Result<(), Verdict> {
+    let options = [&BY_STACKS[..], &["--call-graph=dwarf,16384"]].concat();
+    let file = recorded(scratch, &options, &guest("")?)?;
+    let (mut report, _) = read(scratch, &[], &file)?;
+    let is_perf = report["source"] == "perf record" && report["user"].is_null();
+    // They are the kernel's samples as ours are, and as certain.
+    report["source"] = "perf".into();
+    check_shares(&report)?;
+    check_unwinds(&report)?;
+    match is_perf && (number(&report["total"]) - 1.2).abs() < 0.05 {
+        true => Ok(()),
+        false => Err(Verdict::Wrong(format!("{report:#}"))),
+    }
+}
+
+/// Samples of what stands for no time are left out, which is said; those of the clock are there.
+fn several_events(scratch: &Scratch) -> Result<(), Verdict> {
+    let options = ["-e", "page-faults", "-e", "cpu-clock", "-F", "1000", "-g"];
+    let file = recorded(scratch, &options, &guest("")?)?;
+    let (report, said) = read(scratch, &[], &file)?;
+    let total = number(&report["total"]);
+    let burn = array(&report, "functions").iter();
+    let burn: f64 = burn
+        .filter(|it| it["name"] == "burn")
+        .map(|it| number(&it["self"]))
+        .sum();
+    let is_told = said.contains("samples of other events were left out");
+    match is_told && (total - 1.2).abs() < 0.05 && burn > 0.9 * total {
+        true => Ok(()),
+        false => Err(Verdict::Wrong(format!("{burn} of {total} s: {said}"))),
+    }
+}
+
+/// A file that has been built anew since is not taken for what was sampled.
+fn another_file(scratch: &Scratch) -> Result<(), Verdict> {
+    let program = scratch.path().join("program");
+    std::fs::copy(&guest("")?[0], &program)?;
+    let options = [&BY_STACKS[..], &["-g"]].concat();
+    let file = recorded(scratch, &options, &[program.clone().into()])?;
+    let named = |report: &Value| {
+        let functions = array(report, "functions").iter();
+        functions.filter(|it| it["name"] == "burn").count()
+    };
+    let before = named(&read(scratch, &[], &file)?.0);
+    std::fs::remove_file(&program)?;
+    std::fs::copy("/bin/true", &program)?;
+    let after = named(&read(scratch, &[], &file)?.0);
+    match (before, after) {
+        (1, 0) => Ok(()),
+        _ => Err(Verdict::Wrong(format!(
+            "{before} and {after} functions have names"
+        ))),
+    }
+}
+
+/// What is kept of it says the same later.
+fn kept(scratch: &Scratch) -> Result<(), Verdict> {
+    let options = [&BY_STACKS[..], &["-g"]].concat();
+    let file = recorded(scratch, &options, &guest("")?)?;
+    let own = scratch.path().join("recording").display().to_string();
+    let at_once = read(scratch, &["-o", &own], &file)?.0;
+    let later = read(scratch, &[], &own)?.0;
+    match at_once == later && number(&at_once["total"]) > 1.0 {
+        true => Ok(()),
+        false => Err(Verdict::Wrong(format!("{at_once:#}\n{later:#}"))),
+    }
+}
+
+/// Of a file that was cut off there is what was whole, and the status says so.
+fn cut_off(scratch: &Scratch) -> Result<(), Verdict> {
+    let options = [&BY_STACKS[..], &["-g"]].concat();
+    let file = recorded(scratch, &options, &guest("")?)?;
+    let whole = std::fs::read(&file)?;
+    std::fs::write(&file, &whole[..whole.len() / 2])?;
+    let outcome = profile(scratch, By::Kernel, &["--view=flat", &file])?;
+    let (text, said) = (outcome.stdout_text(), outcome.stderr_text());
+    let is_told = said.contains("ends in the middle") && outcome.ending == Ending::Exited(2);
+    match is_told && text.contains("burn") {
+        true => Ok(()),
+        false => Err(Verdict::Wrong(format!(
+            "{:?}: {said}{text}",
+            outcome.ending
+        ))),
+    }
+}
+
+fn refusals(scratch: &Scratch) -> Result<(), Verdict> {
+    let file = recorded(scratch, &["-e", "page-faults"], &guest("")?)?;
+    let cases = [
+        (&[&*file][..], "do not stand for time"),
+        (
+            &[&file, "--json"],
+            "is a recording, and --json stands behind it",
+        ),
+    ];
+    for (arguments, told) in cases {
+        let outcome = profile(scratch, By::Kernel, arguments)?;
+        let said = outcome.stderr_text();
+        if outcome.ending != Ending::Exited(125) || !said.contains(told) {
+            return Err(Verdict::Wrong(format!(
+                "{arguments:?}: {:?}, {said}",
+                outcome.ending
+            )));
+        }
+    }
+    Ok(())
+}

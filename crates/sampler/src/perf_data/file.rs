@@ -1,0 +1,562 @@
+//! The format of `perf.data`, as far as samples need it, read from bytes that may say anything.
+//!
+//! Source: `tools/perf/Documentation/perf.data-file-format.txt` and `include/uapi/linux/perf_event.h` of
+//! Linux.
+
+use std::collections::HashMap;
+
+use unspool_container::bytes::{ByteReader, Malformed};
+use unspool_unwind::{RBP, RBX, RSP, Registers};
+
+use crate::kernel_record::{KernelRecord, Sampled, What, is_in_kernel};
+
+const MAGIC: &[u8; 8] = b"PERFILE2";
+/// The header of what goes through a pipe has its own size only.
+const PIPE_HEADER_BYTES: u64 = 16;
+/// Numbers of what may follow the records.
+const BUILD_IDS: u32 = 2;
+const COMMAND_LINE: u32 = 11;
+const FEATURES: u32 = 256;
+
+/// Kinds of records beside those that [`KernelRecord`] knows.
+const LOST: u32 = 2;
+const SAMPLE: u32 = 9;
+const MMAP: u32 = 1;
+const MMAP2: u32 = 10;
+const COMPRESSED: [u32; 2] = [81, 83];
+/// Those from here on are perf's own.
+const FIRST_OF_PERF: u32 = 64;
+
+/// Bits of an attribute's flags.
+const EXCLUDES_KERNEL: u64 = 1 << 5;
+const IS_FREQUENCY: u64 = 1 << 10;
+const ALL_HAVE_IDS: u64 = 1 << 18;
+
+/// Bits of what a sample has.
+const IP: u64 = 1;
+const TID: u64 = 1 << 1;
+const TIME: u64 = 1 << 2;
+const ADDRESS: u64 = 1 << 3;
+const READ: u64 = 1 << 4;
+const CALLCHAIN: u64 = 1 << 5;
+const ID: u64 = 1 << 6;
+const CPU: u64 = 1 << 7;
+const PERIOD: u64 = 1 << 8;
+const STREAM_ID: u64 = 1 << 9;
+const RAW: u64 = 1 << 10;
+const BRANCHES: u64 = 1 << 11;
+const REGISTERS: u64 = 1 << 12;
+const STACK: u64 = 1 << 13;
+const IDENTIFIER: u64 = 1 << 16;
+
+/// Bits of what a read value has, and of branches.
+const ENABLED: u64 = 1;
+const RUNNING: u64 = 1 << 1;
+const READ_ID: u64 = 1 << 2;
+const GROUP: u64 = 1 << 3;
+const READ_LOST: u64 = 1 << 4;
+const BRANCH_INDEX: u64 = 1 << 17;
+
+/// In a call chain, what follows is of the program; and marks of other kinds are greater than this.
+const OF_PROGRAM: u64 = -512_i64 as u64;
+const MARKS: u64 = -4096_i64 as u64;
+
+/// DWARF's numbers of general registers, by the kernel's: rax, rbx, rcx, rdx, rsi, rdi, rbp, rsp.
+const FIRST_REGISTERS: [u8; 8] = [0, RBX, 2, 1, 4, 5, RBP, RSP];
+/// The kernel's numbers of rip and r8.
+const RIP: u32 = 8;
+const R8: u32 = 16;
+
+/// Why a file cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PerfDataError {
+    /// It does not begin as such a file.
+    #[error("it is no file of perf record")]
+    NotPerfData,
+    /// Its header lies about its parts.
+    #[error("its header is damaged")]
+    Damaged,
+    /// It was written to a pipe.
+    #[error("it was written to a pipe")]
+    Pipe,
+    /// Its records are compressed.
+    #[error("its records are compressed")]
+    Compressed,
+    /// Nothing in it stands for time.
+    #[error("its samples ({0}) do not stand for time")]
+    NoTime(String),
+    /// What event a sample is of, or when and of which thread it was taken, is not told.
+    #[error("its samples do not tell their event, thread and time")]
+    Unnamed,
+    /// What is made of it cannot be written.
+    #[error("what is read of it cannot be written")]
+    Write,
+}
+
+/// An event, and what its records look like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Event {
+    kind: u32,
+    number: u64,
+    /// Events, or samples in a second.
+    period: u64,
+    fields: u64,
+    read_format: u64,
+    flags: u64,
+    branch_fields: u64,
+    registers: u64,
+    pub(super) stack_bytes: u32,
+    ids: Vec<u64>,
+}
+
+impl Event {
+    fn read(bytes: &[u8], file: &[u8]) -> Result<Event, Malformed> {
+        let word = |offset: usize| -> u64 {
+            let word = bytes.get(offset..offset + 8);
+            word.and_then(|word| word.try_into().ok())
+                .map_or(0, u64::from_le_bytes)
+        };
+        // Where the identifiers are stands behind the attribute.
+        let behind = bytes.len().checked_sub(16).ok_or(Malformed)?;
+        let mut reader = ByteReader::new(part(file, word(behind), word(behind + 8))?);
+        let mut ids = Vec::new();
+        while reader.remaining() >= 8 {
+            ids.push(reader.u64()?);
+        }
+        Ok(Event {
+            kind: word(0) as u32,
+            number: word(8),
+            period: word(16),
+            fields: word(24),
+            read_format: word(32),
+            flags: word(40),
+            branch_fields: word(72),
+            registers: word(80),
+            stack_bytes: word(88) as u32,
+            ids,
+        })
+    }
+
+    /// The time that a sample stands for, where it has not said how often the event has come; none
+    /// where samples stand for no time. Samples of a clock do, and those of cycles that are taken so many
+    /// times in a second.
+    pub(super) fn period_ns(&self) -> Option<u64> {
+        let is_frequency = self.flags & IS_FREQUENCY != 0;
+        let of_frequency = 1_000_000_000 / self.period.max(1);
+        match (self.kind, self.number, is_frequency) {
+            (1, 0 | 1, false) => Some(self.period),
+            (1, 0 | 1, true) | (0, 0, true) => Some(of_frequency),
+            _ => None,
+        }
+    }
+
+    /// Whether its own count is time in nanoseconds.
+    fn counts_time(&self) -> bool {
+        matches!((self.kind, self.number), (1, 0 | 1))
+    }
+
+    pub(super) fn includes_kernel(&self) -> bool {
+        self.flags & EXCLUDES_KERNEL == 0
+    }
+
+    /// What it is called where it is nothing better.
+    fn name(&self) -> String {
+        format!("type {}, number {}", self.kind, self.number)
+    }
+}
+
+/// Where samples of several events have the identifier of theirs: at the start, or where all have the same
+/// fields, among those.
+fn id_offset(events: &[Event]) -> Option<usize> {
+    if events.iter().all(|event| event.fields & IDENTIFIER != 0) {
+        return Some(0);
+    }
+    let fields = events.first()?.fields;
+    let is_same = events.iter().all(|event| event.fields == fields);
+    let before = fields & (IP | TID | TIME | ADDRESS);
+    (is_same && fields & ID != 0).then_some(8 * before.count_ones() as usize)
+}
+
+/// What a file says.
+#[derive(Debug)]
+pub(super) struct PerfData {
+    /// What was typed.
+    pub(super) command: Vec<Vec<u8>>,
+    /// The event whose samples are taken.
+    pub(super) event: Event,
+    /// Build identifiers of files, by their paths.
+    pub(super) build_ids: HashMap<Vec<u8>, Vec<u8>>,
+    /// By time.
+    pub(super) records: Vec<KernelRecord>,
+    /// Samples of other events.
+    pub(super) other_samples: u64,
+    /// Whether there is more that cannot be read.
+    pub(super) is_cut_off: bool,
+}
+
+/// Bytes of a file.
+fn part(file: &[u8], offset: u64, length: u64) -> Result<&[u8], Malformed> {
+    let start = usize::try_from(offset).map_err(|_| Malformed)?;
+    let length = usize::try_from(length).map_err(|_| Malformed)?;
+    let end = start.checked_add(length).ok_or(Malformed)?;
+    file.get(start..end).ok_or(Malformed)
+}
+
+impl PerfData {
+    /// Whether a file begins as one of `perf record` does.
+    pub(super) fn begins(start: &[u8]) -> bool {
+        start.starts_with(MAGIC)
+    }
+
+    pub(super) fn read(file: &[u8]) -> Result<PerfData, PerfDataError> {
+        if !PerfData::begins(file) {
+            return Err(PerfDataError::NotPerfData);
+        }
+        let damaged = |Malformed| PerfDataError::Damaged;
+        let mut header = ByteReader::new(&file[MAGIC.len()..]);
+        let mut next = || header.u64().map_err(damaged);
+        if next()? == PIPE_HEADER_BYTES {
+            return Err(PerfDataError::Pipe);
+        }
+        let attribute_bytes = next()?;
+        let (attributes, data) = ((next()?, next()?), (next()?, next()?));
+        let _types = (next()?, next()?);
+        let features = [next()?, next()?, next()?, next()?];
+        let attributes = part(file, attributes.0, attributes.1).map_err(damaged)?;
+        let length = usize::try_from(attribute_bytes).map_err(|_| PerfDataError::Damaged)?;
+        if length < 16 {
+            return Err(PerfDataError::Damaged);
+        }
+        let events: Result<Vec<Event>, Malformed> = attributes
+            .chunks_exact(length)
+            .map(|bytes| Event::read(bytes, file))
+            .collect();
+        let events = events.map_err(damaged)?;
+        let event = events.iter().find(|event| event.period_ns().is_some());
+        let Some(event) = event.cloned() else {
+            let names: Vec<String> = events.iter().map(Event::name).collect();
+            return Err(PerfDataError::NoTime(names.join("; ")));
+        };
+        let has_thread = |event: &Event| event.fields & (TID | TIME) == TID | TIME;
+        if !events.iter().all(has_thread) || (events.len() > 1 && id_offset(&events).is_none()) {
+            return Err(PerfDataError::Unnamed);
+        }
+        // A run that was cut off has not said how much there is.
+        let start = usize::try_from(data.0).map_err(|_| PerfDataError::Damaged)?;
+        let whole = part(file, data.0, data.1).ok().filter(|_| data.1 > 0);
+        let is_cut_off = whole.is_none();
+        let records = whole.or(file.get(start..)).ok_or(PerfDataError::Damaged)?;
+        let mut read = PerfData {
+            command: Vec::new(),
+            event,
+            build_ids: HashMap::new(),
+            records: Vec::new(),
+            other_samples: 0,
+            is_cut_off,
+        };
+        if !is_cut_off {
+            read.read_features(file, data.0.saturating_add(data.1), features);
+        }
+        read.read_records(records, &events)?;
+        read.records.sort_by_key(KernelRecord::order);
+        Ok(read)
+    }
+
+    /// What follows the records. What is damaged there is left out: samples do not need it.
+    fn read_features(&mut self, file: &[u8], table: u64, features: [u64; 4]) {
+        let is_there = |number: &u32| features[*number as usize / 64] & 1 << (number % 64) != 0;
+        let mut entries = table;
+        for number in (0..FEATURES).filter(is_there) {
+            let Ok(entry) = part(file, entries, 16) else {
+                return;
+            };
+            entries += 16;
+            let mut entry = ByteReader::new(entry);
+            let (Ok(offset), Ok(length)) = (entry.u64(), entry.u64()) else {
+                return;
+            };
+            let Ok(bytes) = part(file, offset, length) else {
+                continue;
+            };
+            let mut reader = ByteReader::new(bytes);
+            let _ = match number {
+                COMMAND_LINE => self.read_command(&mut reader),
+                BUILD_IDS => self.read_build_ids(&mut reader),
+                _ => Ok(()),
+            };
+        }
+    }
+
+    fn read_command(&mut self, reader: &mut ByteReader<'_>) -> Result<(), Malformed> {
+        for _ in 0..reader.u32()? {
+            let length = reader.u32()? as usize;
+            self.command.push(text(reader.take(length)?));
+        }
+        Ok(())
+    }
+
+    fn read_build_ids(&mut self, reader: &mut ByteReader<'_>) -> Result<(), Malformed> {
+        while reader.remaining() > 0 {
+            let _kind = reader.u32()?;
+            let _bits = reader.u16()?;
+            let length = usize::from(reader.u16()?);
+            let mut body = ByteReader::new(reader.take(length.checked_sub(8).ok_or(Malformed)?)?);
+            let _pid = body.u32()?;
+            let id = body.take(24)?;
+            let length = match id[20] {
+                length @ 1..=20 => usize::from(length),
+                _ => 20,
+            };
+            let path = text(body.take(body.remaining())?);
+            self.build_ids.insert(path, id[..length].to_vec());
+        }
+        Ok(())
+    }
+
+    fn read_records(&mut self, bytes: &[u8], events: &[Event]) -> Result<(), PerfDataError> {
+        let mut reader = ByteReader::new(bytes);
+        while reader.remaining() > 0 {
+            let record = record(&mut reader);
+            let Ok((kind, bits, body)) = record else {
+                self.is_cut_off = true;
+                return Ok(());
+            };
+            if COMPRESSED.contains(&kind) {
+                return Err(PerfDataError::Compressed);
+            }
+            if kind >= FIRST_OF_PERF {
+                continue;
+            }
+            if self.read_record(kind, bits, body, events).is_err() {
+                self.records.push(KernelRecord {
+                    time_ns: 0,
+                    pid: 0,
+                    tid: 0,
+                    what: What::Lost(1),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn read_record(
+        &mut self,
+        kind: u32,
+        bits: u16,
+        body: &[u8],
+        events: &[Event],
+    ) -> Result<(), Malformed> {
+        if kind == SAMPLE {
+            let event = match events {
+                [event] => event,
+                events => {
+                    let mut id = ByteReader::new(body);
+                    id.take(id_offset(events).ok_or(Malformed)?)?;
+                    let id = id.u64()?;
+                    let of_id = |event: &&Event| event.ids.contains(&id);
+                    events.iter().find(of_id).ok_or(Malformed)?
+                }
+            };
+            match *event == self.event {
+                true => self.records.push(sample(event, bits, body)?),
+                false => self.other_samples += 1,
+            }
+            return Ok(());
+        }
+        // Behind all others stands whose they are, and when.
+        let fields = events[0].fields;
+        let behind = [TID, TIME, ID, STREAM_ID, CPU, IDENTIFIER];
+        let has_trailer = events[0].flags & ALL_HAVE_IDS != 0;
+        let trailer = match has_trailer {
+            true => behind.iter().filter(|field| fields & **field != 0).count() * 8,
+            false => 0,
+        };
+        let end = body.len().checked_sub(trailer).ok_or(Malformed)?;
+        let (body, trailer) = body.split_at(end);
+        let mut trailer = ByteReader::new(trailer);
+        let (pid, tid, time_ns) = match has_trailer {
+            true => (trailer.u32()?, trailer.u32()?, trailer.u64()?),
+            false => (0, 0, 0),
+        };
+        let what = match kind {
+            MMAP if bits & IS_DATA != 0 => None,
+            MMAP => mapped(&mut ByteReader::new(body))?,
+            _ if kind == MMAP2 && bits & HAS_BUILD_ID != 0 => {
+                let id = body.get(32..56).ok_or(Malformed)?;
+                let length = usize::from(id[0]);
+                let id = id.get(4..4 + length).ok_or(Malformed)?.to_vec();
+                let path = text(body.get(64..).ok_or(Malformed)?);
+                self.build_ids.insert(path, id);
+                KernelRecord::what(kind, bits, (pid, tid), body)?
+            }
+            LOST => {
+                let mut body = ByteReader::new(body);
+                body.u64()?;
+                Some((pid, tid, What::Lost(body.u64()?)))
+            }
+            _ => KernelRecord::what(kind, bits, (pid, tid), body)?,
+        };
+        if let Some((pid, tid, what)) = what {
+            // What was there before has no time, and the kernel's own code no process.
+            if pid != u32::MAX {
+                self.records.push(KernelRecord {
+                    time_ns,
+                    pid,
+                    tid,
+                    what,
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A record of code that is mapped has the file's build identifier.
+const HAS_BUILD_ID: u16 = 1 << 14;
+/// A record of memory that is mapped is of data.
+const IS_DATA: u16 = 1 << 13;
+
+/// The next record: its kind, its bits and its body.
+fn record<'a>(reader: &mut ByteReader<'a>) -> Result<(u32, u16, &'a [u8]), Malformed> {
+    let (kind, bits, length) = (reader.u32()?, reader.u16()?, reader.u16()?);
+    let body = usize::from(length).checked_sub(8).ok_or(Malformed)?;
+    Ok((kind, bits, reader.take(body)?))
+}
+
+/// A text up to its first zero.
+fn text(bytes: &[u8]) -> Vec<u8> {
+    let text = bytes.split(|&byte| byte == 0).next();
+    text.unwrap_or_default().to_vec()
+}
+
+/// Code that is mapped, in the older form, which is of code unless it says otherwise.
+fn mapped(body: &mut ByteReader<'_>) -> Result<Option<(u32, u32, What)>, Malformed> {
+    let (pid, tid) = (body.u32()?, body.u32()?);
+    let (start, length, offset) = (body.u64()?, body.u64()?, body.u64()?);
+    let path = text(body.take(body.remaining())?);
+    let what = What::Mapped {
+        start,
+        length,
+        offset,
+        path,
+    };
+    Ok(Some((pid, tid, what)))
+}
+
+fn sample(event: &Event, bits: u16, body: &[u8]) -> Result<KernelRecord, Malformed> {
+    let mut reader = ByteReader::new(body);
+    let has = |field: u64| event.fields & field != 0;
+    let word = |field: u64, reader: &mut ByteReader<'_>| match has(field) {
+        true => reader.u64().map(Some),
+        false => Ok(None),
+    };
+    word(IDENTIFIER, &mut reader)?;
+    let ip = word(IP, &mut reader)?;
+    let (pid, tid) = (reader.u32()?, reader.u32()?);
+    let time_ns = reader.u64()?;
+    for field in [ADDRESS, ID, STREAM_ID, CPU] {
+        word(field, &mut reader)?;
+    }
+    let counted = word(PERIOD, &mut reader)?;
+    if has(READ) {
+        skip_read(event.read_format, &mut reader)?;
+    }
+    let is_in_kernel = is_in_kernel(bits);
+    let mut frames = Vec::new();
+    if has(CALLCHAIN) {
+        let count = reader.u64()?;
+        let mut is_of_program = false;
+        for _ in 0..count {
+            match reader.u64()? {
+                OF_PROGRAM => is_of_program = true,
+                MARKS.. => is_of_program = false,
+                address if is_of_program => frames.push(address),
+                _ => {}
+            }
+        }
+    }
+    if has(RAW) {
+        let length = reader.u32()? as usize;
+        reader.take(length)?;
+    }
+    if has(BRANCHES) {
+        let count = reader.u64()?;
+        if event.branch_fields & BRANCH_INDEX != 0 {
+            reader.u64()?;
+        }
+        let bytes = count.checked_mul(24).ok_or(Malformed)?;
+        reader.take(usize::try_from(bytes).map_err(|_| Malformed)?)?;
+    }
+    let mut registers = None;
+    if has(REGISTERS) && reader.u64()? != 0 {
+        registers = Some(registers_of(event.registers, &mut reader)?);
+    }
+    let (mut stack, mut room) = (&[][..], 0);
+    if has(STACK) {
+        room = usize::try_from(reader.u64()?).map_err(|_| Malformed)?;
+        stack = reader.take(room)?;
+        if room > 0 {
+            let filled = usize::try_from(reader.u64()?).map_err(|_| Malformed)?;
+            stack = stack.get(..filled).ok_or(Malformed)?;
+        }
+    }
+    if frames.is_empty() && registers.is_none() && !is_in_kernel {
+        frames.extend(ip);
+    }
+    if registers.is_some() && !stack.is_empty() {
+        // The chain is the kernel's guess by frame pointers.
+        frames.clear();
+    }
+    let period_ns = event.period_ns().unwrap_or(0);
+    Ok(KernelRecord {
+        time_ns,
+        pid,
+        tid,
+        what: What::Sampled(Sampled {
+            is_in_kernel,
+            weight_ns: counted.filter(|_| event.counts_time()).unwrap_or(period_ns),
+            is_cut_off: !stack.is_empty() && stack.len() == room,
+            registers,
+            stack: stack.to_vec(),
+            frames,
+        }),
+    })
+}
+
+fn skip_read(format: u64, reader: &mut ByteReader<'_>) -> Result<(), Malformed> {
+    let words = |fields: u64| u64::from((format & fields).count_ones());
+    let (times, each) = (words(ENABLED | RUNNING), 1 + words(READ_ID | READ_LOST));
+    let count = match format & GROUP {
+        0 => times + each,
+        _ => {
+            let values = reader.u64()?;
+            times + values.checked_mul(each).ok_or(Malformed)?
+        }
+    };
+    let bytes = count.checked_mul(8).ok_or(Malformed)?;
+    reader.take(usize::try_from(bytes).map_err(|_| Malformed)?)?;
+    Ok(())
+}
+
+/// Registers by the kernel's numbers, of which a mask says which are there.
+fn registers_of(mask: u64, reader: &mut ByteReader<'_>) -> Result<Registers, Malformed> {
+    let mut values = [None; 64];
+    for number in (0..64).filter(|number| mask & 1 << number != 0) {
+        values[number as usize] = Some(reader.u64()?);
+    }
+    let mut registers = Registers::at(values[RIP as usize].ok_or(Malformed)?);
+    for (number, value) in FIRST_REGISTERS.into_iter().zip(values) {
+        if let Some(value) = value {
+            registers.set(number, value);
+        }
+    }
+    for number in 8..16_u8 {
+        if let Some(value) = values[R8 as usize + usize::from(number) - 8] {
+            registers.set(number, value);
+        }
+    }
+    Ok(registers)
+}
+
+#[cfg(test)]
+mod tests;
