@@ -25,7 +25,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 GUESTS = os.path.join(HERE, "../crates/guests/programs")
 # Source, flags and arguments; or a command of the machine.
 PROGRAMS = {
-    "interpreter": ("interpreter.c", [], ["900"]),
+    "interpreter": ("interpreter.c", [], ["600"]),
     "virtual_calls": ("virtual_calls.cpp", [], ["30000"]),
     "map_sort": ("map_sort.cpp", [], ["60"]),
     "black_scholes": ("black_scholes.c", ["-fno-tree-vectorize", "-pthread"], ["350"]),

@@ -10,10 +10,12 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod merge;
 mod read;
 mod record;
 mod write;
 
+pub use merge::{MergeError, merge};
 pub use read::{ReadError, Recording};
 pub use record::{
     Counted, Ending, Frame, Image, Node, PathEnd, Process, Rank, Record, Sample, Settings, Source,

@@ -45,7 +45,7 @@ mod file_size_limit;
 mod generated_code;
 mod image;
 mod kernel_record;
-mod mpi_rank;
+pub mod mpi_rank;
 mod observer;
 mod perf;
 pub mod perf_data;

@@ -14,6 +14,12 @@ const VARIABLES: [&str; 4] = [
 /// No environment is read any further.
 const MOST_BYTES: u64 = 8 << 20;
 
+/// The rank of this process, if it is one of a job.
+#[must_use]
+pub fn own() -> Option<u32> {
+    of_process(std::process::id())
+}
+
 /// The rank of a process, if it is one of a job and can still be asked.
 pub(crate) fn of_process(pid: u32) -> Option<u32> {
     let mut environment = Vec::new();

@@ -11,9 +11,10 @@ use unspool_profile::Metric;
 #[derive(Debug, Args)]
 #[command(override_usage = "unspool profile [OPTIONS] [--] PROGRAM [ARGUMENT]...
        unspool profile [OPTIONS] --pid PID
-       unspool profile [OPTIONS] FILE")]
+       unspool profile [OPTIONS] FILE...")]
 pub(crate) struct ProfileArguments {
-    /// Keep what was recorded in this file, to be read again later
+    /// Keep what was recorded in this file, to be read again later; in its name, %r is the rank in an MPI
+    /// job, %h the machine's name, and %% a percent sign
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
@@ -153,7 +154,8 @@ pub(crate) struct ProfileArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) speedscope: Option<PathBuf>,
 
-    /// The program and its arguments, or a file that was kept by --output
+    /// The program and its arguments; or a file that was kept by --output, several of which are added up;
+    /// or one of perf record
     #[arg(
         value_name = "PROGRAM",
         required_unless_present = "pid",

@@ -4,6 +4,7 @@ mod observe;
 mod output;
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -11,7 +12,7 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::Value;
 use unspool_profile::{Expectation, Metric, NamedPaths, Profile, Scaling, View, export};
-use unspool_profile_record::{ReadError, Recording};
+use unspool_profile_record::{ReadError, Recording, merge};
 use unspool_sampler::perf_data::{self, PerfDataError};
 
 use self::output::Output;
@@ -34,6 +35,11 @@ pub(crate) fn profile(typed: &ProfileArguments) -> Result<u8, Failure> {
         (None, [file]) if is_recording(Path::new(file)) => {
             (read(Path::new(file))?, exit_status::SUCCESS)
         }
+        (None, files)
+            if files.len() > 1 && files.iter().all(|file| is_recording(Path::new(file))) =>
+        {
+            (merged(files, typed)?, exit_status::SUCCESS)
+        }
         (None, [file, behind, ..])
             if is_recording(Path::new(file)) || is_of_perf(Path::new(file)) =>
         {
@@ -41,7 +47,8 @@ pub(crate) fn profile(typed: &ProfileArguments) -> Result<u8, Failure> {
             let failure = Failure::new(format!(
                 "{file} is a recording, and {behind} stands behind it"
             ));
-            return Err(failure.with_help("options stand before the recording"));
+            let help = "options stand before it; several recordings, and nothing else, are merged";
+            return Err(failure.with_help(help));
         }
         (None, words) => observe::program(words, typed)?,
     };
@@ -242,6 +249,23 @@ fn start_of(path: &Path) -> Vec<u8> {
     let mut start = Vec::new();
     let read = File::open(path).and_then(|file| file.take(START_BYTES).read_to_end(&mut start));
     read.map_or(Vec::new(), |_| start)
+}
+
+/// Recordings as one.
+fn merged(files: &[OsString], typed: &ProfileArguments) -> Result<Recording, Failure> {
+    let mut recordings = Vec::new();
+    let mut problems = Vec::new();
+    for file in files {
+        let recording = read(Path::new(file))?;
+        let named = |problem: &String| format!("{}: {problem}", file.display());
+        problems.extend(recording.problems.iter().map(named));
+        recordings.push(recording);
+    }
+    let mut output = Output::open(typed.output.as_deref())?;
+    merge(&recordings, &mut output).map_err(anyhow::Error::new)?;
+    let mut merged = output.read_again()?;
+    merged.problems.extend(problems);
+    Ok(merged)
 }
 
 /// A recording of what `perf record` has written.

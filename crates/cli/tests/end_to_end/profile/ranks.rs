@@ -7,8 +7,8 @@ use libtest_mimic::Trial;
 use serde_json::Value;
 use unspool_guests::Ending;
 
-use super::{By, array, by_both, guest, number, profile, profiled};
-use crate::observer::{Verdict, natively, run, trial};
+use super::{By, array, by_both, check_shares, guest, number, profile, profiled};
+use crate::observer::{Verdict, natively, run, trial, unspool};
 use crate::scratch::Scratch;
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -19,7 +19,10 @@ pub(crate) fn trials() -> Vec<Trial> {
     };
     let said = by_both("ranks", said);
     let launched = ["mpiexec.mpich", "mpiexec.openmpi"].map(launched);
-    said.into_iter().chain(launched).collect()
+    let merged = by_both("ranks_merged", merged);
+    let unknown = trial("profile::names_of_files".to_owned(), names_of_files);
+    let merged = merged.into_iter().chain([unknown]);
+    said.into_iter().chain(launched).chain(merged).collect()
 }
 
 /// How long each rank was sampled, and what has none under nothing.
@@ -50,6 +53,89 @@ fn said(scratch: &Scratch, by: By) -> Result<(), Verdict> {
         false => Err(Verdict::Wrong(format!(
             "{ranks:?}, alone {alone:?}: {text}"
         ))),
+    }
+}
+
+/// A recording for each rank, by its number; their sum, and the sum of that with another, has each rank
+/// with its time, and the shares of all.
+fn merged(scratch: &Scratch, by: By) -> Result<(), Verdict> {
+    let part = scratch.path().join("part-%r").display().to_string();
+    for rank in ["0", "1", "2"] {
+        let words = [
+            "profile",
+            by.option(),
+            "--report",
+            "/dev/null",
+            "-o",
+            &part,
+            "--",
+        ];
+        let command = unspool(scratch, &words)
+            .arguments(guest("")?)
+            .variable("PMI_RANK", rank);
+        let outcome = run(scratch, &command)?;
+        if outcome.ending != Ending::Exited(0) {
+            return Err(Verdict::CannotTell(outcome.stderr_text().to_string()));
+        }
+    }
+    let path = |name: &str| scratch.path().join(name).display().to_string();
+    let read = |words: &[&str]| -> Result<Value, Verdict> {
+        let outcome = profile(scratch, by, &[&["--json"], words].concat())?;
+        let text = outcome.stdout_text();
+        serde_json::from_str(&text)
+            .map_err(|_| Verdict::Wrong(format!("no JSON: {text}{}", outcome.stderr_text())))
+    };
+    let (parts, sum) = (
+        [0, 1, 2].map(|rank| path(&format!("part-{rank}"))),
+        path("sum"),
+    );
+    let alone = read(&[&parts[1]])?;
+    read(&["-o", &sum, &parts[0], &parts[1]])?;
+    let at_once = read(&[&parts[0], &parts[1], &parts[2]])?;
+    let in_steps = read(&[&sum, &parts[2]])?;
+    check_shares(&in_steps)?;
+    let ranks = seconds(&in_steps);
+    let is_right = [0, 1, 2].iter().all(|rank| {
+        let seconds = ranks.get(&Some(*rank)).copied();
+        seconds.is_some_and(|seconds| (1.0..1.4).contains(&seconds))
+    });
+    let same = |name: &str| at_once[name] == in_steps[name];
+    let is_same = same("functions") && same("total") && same("user") && same("threads");
+    match is_right && is_same && seconds(&alone).keys().eq([&Some(1)]) {
+        true => Ok(()),
+        false => Err(Verdict::Wrong(format!(
+            "{ranks:?}: {at_once:#}\n{in_steps:#}"
+        ))),
+    }
+}
+
+/// What stands for nothing in a name is refused before anything runs, and a percent sign is one.
+fn names_of_files(scratch: &Scratch) -> Result<(), Verdict> {
+    let named = |name: &str| -> Result<(Ending, String), Verdict> {
+        let file = scratch.path().join(name).display().to_string();
+        let command = unspool(scratch, &["profile", "-o", &file, "--", "echo", "ran"]);
+        let outcome = run(scratch, &command)?;
+        Ok((
+            outcome.ending,
+            format!("{}{}", outcome.stdout_text(), outcome.stderr_text()),
+        ))
+    };
+    for (name, told) in [
+        ("%r", "this is no process of an MPI job"),
+        ("%x", "stands before"),
+    ] {
+        let (ending, said) = named(name)?;
+        if ending != Ending::Exited(125) || !said.contains(told) || said.contains("ran\n") {
+            return Err(Verdict::Wrong(format!("{name}: {ending:?}, {said}")));
+        }
+    }
+    let (ending, said) = named("100%%-%h")?;
+    let entries = std::fs::read_dir(scratch.path())?.flatten();
+    let mut names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let is_there = names.any(|name| name.starts_with("100%-") && name.len() > "100%-".len());
+    match ending == Ending::Exited(0) && is_there {
+        true => Ok(()),
+        false => Err(Verdict::Wrong(format!("{ending:?}: {said}"))),
     }
 }
 
