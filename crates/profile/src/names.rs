@@ -7,9 +7,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use rustc_hash::FxHashMap;
-use unspool_binary::{FileAddress, FrameInformation, Module, SourceLine, SourceLines};
+use unspool_binary::{FileAddress, FrameInformation, LoadedBytes, Module, SourceLine, SourceLines};
 use unspool_profile_record::{Frame, Image, Recording};
-use unspool_unwind::{Entries, Section};
+use unspool_unwind::{Entries, Section, undescribed_functions};
 
 use crate::structure::{FunctionLoops, Graph, Leave};
 
@@ -55,8 +55,8 @@ struct Symbols {
     file: Option<File>,
     module: Module,
     lines: SourceLines,
-    /// Functions as call-frame information tells them apart, by address: all that is left of them
-    /// where names were stripped.
+    /// Functions as call-frame information tells them apart, by address, or else their instructions: all
+    /// that is left of them where names were stripped.
     bounds: Vec<Range<u64>>,
     /// Which functions may come back to who called them, of those that are known.
     returning: RefCell<FxHashMap<u64, bool>>,
@@ -227,6 +227,13 @@ impl Names<'_> {
     }
 }
 
+fn section(loaded: &LoadedBytes) -> Section<'_> {
+    Section {
+        address: loaded.address.0,
+        bytes: &loaded.bytes,
+    }
+}
+
 /// Opens the file of an image, if it is the one that was sampled.
 fn open(image: &Image, problems: &mut Vec<String>) -> Option<Symbols> {
     if !image.path.starts_with('/') || image.path.starts_with("//") {
@@ -247,12 +254,13 @@ fn open(image: &Image, problems: &mut Vec<String>) -> Option<Symbols> {
         ));
         return None;
     }
-    let frames = FrameInformation::open(path).unwrap_or_default().frames;
-    let entries = Entries::new(Section {
-        address: frames.address.0,
-        bytes: &frames.bytes,
-    });
+    let information = FrameInformation::open(path).unwrap_or_default();
+    let entries = Entries::new(section(&information.frames));
     let mut bounds: Vec<Range<u64>> = entries.map(|entry| entry.code).collect();
+    let code: Vec<Section<'_>> = information.code.iter().map(section).collect();
+    let known = module.functions().map(|function| function.address().0);
+    let known = known.chain([module.entry().0]);
+    bounds.extend(undescribed_functions(&code, &bounds, known));
     bounds.sort_unstable_by_key(|code| code.start);
     Some(Symbols {
         file: File::open(path).ok(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use unspool_binary::{FileOffset, FrameInformation, LoadedBytes, Module, RuntimeAddress};
 use unspool_kernel::maps;
-use unspool_unwind::{Entries, Section, search_table};
+use unspool_unwind::{Entries, Section, search_table, undescribed_functions};
 
 /// The code at an entry is short: it calls a function with call-frame information and never returns.
 const ENTRY_BYTES: u64 = 128;
@@ -145,9 +145,15 @@ impl Contents {
             .functions()
             .map(|function| function.address().0)
             .collect();
-        functions.dedup();
         let entries = Entries::new(section(&frames.frames));
-        let mut described: Vec<u64> = entries.map(|entry| entry.code.start).collect();
+        let bounds: Vec<_> = entries.map(|entry| entry.code).collect();
+        let code: Vec<Section<'_>> = frames.code.iter().map(section).collect();
+        let known = functions.iter().copied().chain([module.entry().0]);
+        let stripped = undescribed_functions(&code, &bounds, known);
+        functions.extend(stripped.into_iter().map(|function| function.start));
+        functions.sort_unstable();
+        functions.dedup();
+        let mut described: Vec<u64> = bounds.iter().map(|code| code.start).collect();
         described.sort_unstable();
         Contents {
             described,

@@ -9,7 +9,8 @@
 //!
 //! 1. **Call-frame information** (`.eh_frame`): what the compiler says.
 //! 2. **Analysis of the instructions**, where it says nothing: the function is followed from its
-//!    entry, and what happens to the stack pointer and the saved registers is kept.
+//!    entry, and what happens to the stack pointer and the saved registers is kept. Where functions
+//!    begin says the caller; [`undescribed_functions`] finds it in code that is stripped of all else.
 //! 3. **The frame pointer**, where the function's bounds are not known.
 //! 4. **A scan of the stack** for the next word that is the return address of a call.
 //!
@@ -32,6 +33,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod bounds;
 mod cache;
 mod call_frame_information;
 mod code;
@@ -45,6 +47,7 @@ mod step;
 mod unwinder;
 mod validation;
 
+pub use bounds::{function_starts, undescribed_functions};
 pub use call_frame_information::{Entries, FrameDescription, search_table};
 pub use code::{Analysis, FunctionCode};
 pub use follow::follow;

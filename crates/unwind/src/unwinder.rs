@@ -166,10 +166,18 @@ fn checked(
     }
 }
 
-/// Whether a call stands before an address.
+/// Whether a call stands before an address, or it is where the handler of a signal returns to.
 fn returns_to(modules: &(impl Modules + ?Sized), address: u64) -> bool {
     let module = modules.module_at(address.wrapping_sub(1));
-    module.is_some_and(|module| validation::call_before(&module, address).is_some())
+    module.is_some_and(|module| {
+        let link = address.wrapping_sub(module.bias);
+        let is_behind_handler = || {
+            module
+                .entry(link)
+                .is_some_and(|entry| entry.is_signal_frame)
+        };
+        validation::call_before(&module, address).is_some() || is_behind_handler()
+    })
 }
 
 /// The caller, where nothing is known of the code: by the frame pointer, else by the next return

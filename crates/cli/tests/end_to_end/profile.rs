@@ -58,6 +58,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     let mut trials: Vec<Trial> = [
         by_both("shares", |scratch, by| shares(scratch, by, "")),
         by_both("shares_of_stripped_code", stripped),
+        by_both("shares_without_information", bare),
         by_both("a_wrong_answer_is_refused", exchanged),
         by_both("processes_and_programs", processes),
         by_both("kept_and_folded", kept),
@@ -223,10 +224,33 @@ fn check_unwinds(profile: &Value) -> Result<(), Verdict> {
 
 /// Without names, functions are told apart by call-frame information.
 fn stripped(scratch: &Scratch, by: By) -> Result<(), Verdict> {
-    let profile = profiled(scratch, by, &guest("stripped")?)?;
-    check_unwinds(&profile)?;
+    check_functions(&profiled(scratch, by, &guest("stripped")?)?)
+}
+
+/// Without call-frame information either, functions are told apart by their instructions, and unwound by
+/// them.
+fn bare(scratch: &Scratch, by: By) -> Result<(), Verdict> {
+    let program = scratch.path().join("shares-bare");
+    let sections = [
+        "--remove-section=.eh_frame",
+        "--remove-section=.eh_frame_hdr",
+    ];
+    let stripped = std::process::Command::new("objcopy")
+        .args(sections)
+        .arg("--strip-all")
+        .args([&guest("")?[0], program.as_os_str()])
+        .status();
+    if !stripped.is_ok_and(|status| status.success()) {
+        return Err(Verdict::CannotTell("objcopy fails".to_owned()));
+    }
+    check_functions(&profiled(scratch, by, &[program.into()])?)
+}
+
+/// The functions of the guest of known shares, which have no names.
+fn check_functions(profile: &Value) -> Result<(), Verdict> {
+    check_unwinds(profile)?;
     let total = number(&profile["total"]);
-    let mut shares: Vec<f64> = array(&profile, "functions")
+    let mut shares: Vec<f64> = array(profile, "functions")
         .iter()
         .filter(|function| {
             let name = function["name"].as_str().unwrap_or_default();
@@ -237,7 +261,7 @@ fn stripped(scratch: &Scratch, by: By) -> Result<(), Verdict> {
     shares.sort_by(|one, other| other.total_cmp(one));
     // burn; main, without the other thread; left; then right and what is as long.
     let expected = [1.0, 1.0 / 1.2, 0.35];
-    let most = uncertain(&profile) / 1.2;
+    let most = uncertain(profile) / 1.2;
     let is_right = |must: &f64| shares.iter().any(|is| (is - must).abs() < most);
     match expected.iter().all(is_right) && shares.len() < 20 {
         true => Ok(()),
