@@ -166,8 +166,8 @@ pub mod construct {
     pub const PARENT: usize = 8;
     /// The address in the code where the program entered the runtime.
     pub const ADDRESS: usize = 16;
-    /// For a worker's part of a region: the construct of the thread that opened it. For a
-    /// barrier: the function that its region's threads execute, or 0. For a critical or a
+    /// For a worker's part of a region: the construct of the thread that opened it. For that
+    /// construct, and for a barrier: the function that the region's threads execute, or 0. For a critical or a
     /// lock: which one. For an interval or an MPI call: its name's number.
     pub const DETAIL: usize = 24;
     /// The call path by which the construct was first entered: its number, or 0.

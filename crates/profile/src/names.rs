@@ -258,9 +258,10 @@ fn open(image: &Image, problems: &mut Vec<String>) -> Option<Symbols> {
     let entries = Entries::new(section(&information.frames));
     let mut bounds: Vec<Range<u64>> = entries.map(|entry| entry.code).collect();
     let code: Vec<Section<'_>> = information.code.iter().map(section).collect();
-    let known = module.functions().map(|function| function.address().0);
-    let known = known.chain([module.entry().0]);
-    bounds.extend(undescribed_functions(&code, &bounds, known));
+    let named = module.functions();
+    let named: Vec<_> = named.map(|it| it.address().0..it.end().0).collect();
+    let entry = module.entry().0;
+    bounds.extend(undescribed_functions(&code, &bounds, &named, entry));
     bounds.sort_unstable_by_key(|code| code.start);
     Some(Symbols {
         file: File::open(path).ok(),

@@ -148,8 +148,9 @@ impl Contents {
         let entries = Entries::new(section(&frames.frames));
         let bounds: Vec<_> = entries.map(|entry| entry.code).collect();
         let code: Vec<Section<'_>> = frames.code.iter().map(section).collect();
-        let known = functions.iter().copied().chain([module.entry().0]);
-        let stripped = undescribed_functions(&code, &bounds, known);
+        let named = module.functions();
+        let named: Vec<_> = named.map(|it| it.address().0..it.end().0).collect();
+        let stripped = undescribed_functions(&code, &bounds, &named, module.entry().0);
         functions.extend(stripped.into_iter().map(|function| function.start));
         functions.sort_unstable();
         functions.dedup();

@@ -10,6 +10,7 @@
 //! Source: N. R. Tallent, J. Mellor-Crummey, M. W. Fagan, "Binary analysis for measurement and attribution of
 //! program performance", PLDI 2009, section 3.1.1.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use unspool_instructions::decode::{Encoding, Instruction, Kind, Repeat, decode};
@@ -23,34 +24,35 @@ const ALIGNMENT: u64 = 16;
 /// In code whose functions are aligned, so many of a hundred are at least.
 const MOSTLY: usize = 90;
 
-/// Where call-frame information is of a larger part of the code than one of so many, functions that it does
-/// not tell are few, and not looked for.
-const MOSTLY_DESCRIBED: u64 = 2;
+/// Where a larger part of the code is told than one of so many, functions that are not are few, and not
+/// looked for.
+const MOSTLY_TOLD: u64 = 2;
 
-/// The functions of a file's code that call-frame information leaves out, if it leaves most of it out.
-/// `described` are those that it tells, `known` are where some begin, by symbols for instance.
+/// The functions of a file's code that neither call-frame information nor symbols tell, if both leave most
+/// of it out. `described` and `named` are those that they tell, in any order; the file is entered at `entry`.
 #[must_use]
 pub fn undescribed_functions(
     code: &[Section<'_>],
     described: &[Range<u64>],
-    known: impl IntoIterator<Item = u64>,
+    named: &[Range<u64>],
+    entry: u64,
 ) -> Vec<Range<u64>> {
     let length = |range: &Range<u64>| range.end.saturating_sub(range.start);
+    let sum = |ranges: &[Range<u64>]| ranges.iter().map(length).fold(0, u64::saturating_add);
     let all: u64 = code.iter().map(|code| code.bytes.len() as u64).sum();
-    let told = described.iter().map(length).fold(0, u64::saturating_add);
-    if told > all / MOSTLY_DESCRIBED {
+    if sum(described).max(sum(named)) > all / MOSTLY_TOLD {
         return Vec::new();
     }
-    let mut known: Vec<u64> = known.into_iter().collect();
-    known.extend(described.iter().map(|function| function.start));
+    let told: BTreeSet<u64> = described.iter().chain(named).map(|it| it.start).collect();
+    let mut known: Vec<u64> = told.iter().copied().collect();
+    known.push(entry);
     let mut functions = Vec::new();
     for code in code {
         let starts = function_starts(*code, &known);
         let ends = starts.iter().skip(1).copied().chain([code.end()]);
         functions.extend(starts.iter().zip(ends).map(|(start, end)| *start..end));
     }
-    let is_told = |function: &Range<u64>| described.iter().any(|it| it.start == function.start);
-    functions.retain(|function| !is_told(function));
+    functions.retain(|function| !told.contains(&function.start));
     functions.sort_unstable_by_key(|function| function.start);
     functions
 }
@@ -179,21 +181,23 @@ fn joined(mut intervals: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
 impl Scan {
     fn of(code: Section<'_>) -> Scan {
         let mut scan = Scan::default();
-        let mut address = code.address;
+        let mut offset = 0;
         // Behind what control does not pass: whether that is a jump through a register, and whether
         // padding has followed.
         let mut behind = Some((Before::End, true));
         let mut switch = None;
-        while let Some(bytes) = code.from(address).filter(|bytes| !bytes.is_empty()) {
+        while let Some(bytes) = code.bytes.get(offset..).filter(|bytes| !bytes.is_empty()) {
+            let address = code.address.wrapping_add(offset as u64);
             let window = &bytes[..bytes.len().min(LONGEST)];
             let Ok(instruction) = decode(window, address) else {
-                address += 1;
+                offset += 1;
                 continue;
             };
-            let next = address + u64::from(instruction.length).max(1);
+            let length = usize::from(instruction.length).max(1);
+            let next = address.wrapping_add(length as u64);
+            offset += length;
             if is_padding(&instruction) {
                 behind = behind.map(|(before, _)| (before, true));
-                address = next;
                 continue;
             }
             if let Some((before, is_padded)) = behind {
@@ -216,7 +220,6 @@ impl Scan {
             if instruction.kind == Kind::JumpIndirect && !instruction.rip_relative {
                 switch = Some(address);
             }
-            address = next;
         }
         scan
     }
@@ -283,8 +286,6 @@ fn is_padding(instruction: &Instruction) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use object::{Object, ObjectSection, ObjectSymbol};
 
     use super::*;
@@ -344,6 +345,52 @@ mod tests {
             functions.len() - missing.len(),
             wrong.len(),
         )
+    }
+
+    /// A file that tells of its functions is not looked at; one that tells of a few is.
+    #[test]
+    fn what_is_told_is_not_looked_for() {
+        // Two functions, each with its end, and the padding of the first.
+        let mut bytes = vec![0x90; 32];
+        bytes[0] = 0xc3;
+        bytes[16] = 0xc3;
+        let code = [Section {
+            address: 0x1000,
+            bytes: &bytes,
+        }];
+        let found = |described: &[Range<u64>], named: &[Range<u64>]| {
+            let found = undescribed_functions(&code, described, named, 0x1000);
+            found
+                .iter()
+                .map(|function| function.start)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(found(&[], &[]), [0x1000, 0x1010]);
+        assert_eq!(found(&[0x1000..0x1008], &[]), [0x1010]);
+        assert_eq!(found(&[], &[0x1010..0x1018]), [0x1000]);
+        assert_eq!(found(&[0x1000..0x1020], &[]), [0_u64; 0]);
+        assert_eq!(found(&[], &[0x1000..0x1020]), [0_u64; 0]);
+    }
+
+    #[test]
+    fn code_that_nobody_has_compiled_is_read_to_its_end() {
+        let mut seed = 7_u64;
+        let mut random = || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (seed >> 56) as u8
+        };
+        for round in 0..200 {
+            let bytes: Vec<u8> = (0..400).map(|_| random()).collect();
+            // At the end of the address space, where some of it cannot be.
+            let address = [0, 0x1000, u64::MAX - 300][round % 3];
+            let code = Section {
+                address,
+                bytes: &bytes,
+            };
+            let starts = function_starts(code, &[address, u64::MAX]);
+            assert!(starts.is_sorted() && starts.contains(&address));
+            let _ = undescribed_functions(&[code], &[5..1, 0..u64::MAX], &[], u64::MAX);
+        }
     }
 
     fn files() -> Vec<String> {

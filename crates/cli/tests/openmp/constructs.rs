@@ -27,6 +27,12 @@ pub(crate) fn trials() -> Vec<Trial> {
             lines_of_clang(level)
         })
     });
+    let fortran = ["-O0", "-O1", "-O2"].into_iter().map(|level| {
+        trial(format!("constructs::lines::gfortran{level}"), move || {
+            lines_of_gfortran(level)
+        })
+    });
+    let optimised = optimised.chain(fortran);
     let intervals = [
         (Compiler::Gcc, ["-O2", "-fno-pie", "-no-pie"]),
         (Compiler::Clang, ["-O2", "-fPIE", "-pie"]),
@@ -87,6 +93,36 @@ fn lines_of_clang(level: &'static str) -> Result<(), Verdict> {
     wanted.sort_unstable();
     found.sort_unstable();
     check(found == wanted && wanted.len() == 8, || {
+        format!("{found:?} instead of {wanted:?}")
+    })
+}
+
+/// The program's lines end with `at: KIND, KIND`; gfortran gives calls lines of what stands before.
+fn lines_of_gfortran(level: &'static str) -> Result<(), Verdict> {
+    let source = programs().join("lines/regions.f90");
+    let mut gfortran = Command::new("gfortran");
+    gfortran.args(["-fopenmp", "-g", level]);
+    let name = format!("regions{level}");
+    let program = build_by(gfortran, &source, &name, &[], |command| {
+        Compiler::Gfortran.finish(command)
+    })?;
+    let report = json(&["env", "OMP_NUM_THREADS=2", &program.to_string_lossy()])?;
+    let text = std::fs::read_to_string(&source).unwrap_or_default();
+    let mut wanted: Vec<(u64, &str)> = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let kinds = line.split_once("! at: ").map_or("", |(_, kinds)| kinds);
+        let kinds = kinds.split(", ").filter(|kind| !kind.is_empty());
+        wanted.extend(kinds.map(|kind| (number, kind)));
+    }
+    let all = report["processes"][0]["constructs"].as_array();
+    let mut found: Vec<(u64, &str)> = all
+        .into_iter()
+        .flatten()
+        .filter_map(|one| Some((one["location"]["line"].as_u64()?, one["kind"].as_str()?)))
+        .collect();
+    found.sort_unstable();
+    wanted.sort_unstable_by_key(|(line, kind)| (*line, *kind));
+    check(found == wanted && wanted.len() == 7, || {
         format!("{found:?} instead of {wanted:?}")
     })
 }

@@ -17,7 +17,7 @@ impl Thread {
             self.begin_serial(now);
         }
         self.end_open_work(now);
-        let key = self.key(ConstructKind::Parallel, code.address, 0);
+        let key = self.key(ConstructKind::Parallel, code.address, code.body);
         let region = self.constructs.find(self.number, self.top(), key, now);
         // SAFETY: nodes are never freed.
         let region = region.map_or(u64::MAX, |node| unsafe { &*node }.number);
@@ -47,16 +47,14 @@ impl Thread {
         let team_now = unsafe { &*team };
         team_now.set_size(index, size);
         let parent = self.top();
+        let RegionCode { address, body } = team_now.code;
         let (key, parent) = if index == 0 {
-            (
-                self.key(ConstructKind::Parallel, team_now.code.address, 0),
-                parent,
-            )
+            (self.key(ConstructKind::Parallel, address, body), parent)
         } else {
             self.slot = team_now.take_slot(index);
             let key = Key {
                 detail: team_now.region,
-                ..self.key(ConstructKind::Parallel, team_now.code.address, 0)
+                ..self.key(ConstructKind::Parallel, address, 0)
             };
             (key, std::ptr::null_mut())
         };

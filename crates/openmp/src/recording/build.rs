@@ -4,6 +4,9 @@
 //! in, which name the construct of the thread that forked them; constructs of the same kind
 //! at the same place in the same context are one.
 
+use std::ffi::OsStr;
+use std::path::Path;
+
 use rustc_hash::FxHashMap;
 use unspool_openmp_record::{Construct as Collected, ConstructKind, ProcessRecord};
 
@@ -32,6 +35,7 @@ fn process(record: &ProcessRecord) -> Process {
         record,
         sources: Sources::new(&record.modules),
         merged: Vec::new(),
+        entries: Vec::new(),
         known: FxHashMap::default(),
         of_number: FxHashMap::default(),
     };
@@ -143,6 +147,8 @@ struct Builder<'record> {
     record: &'record ProcessRecord,
     sources: Sources<'record>,
     merged: Vec<Construct>,
+    /// Where the program entered the runtime, of each of those.
+    entries: Vec<u64>,
     known: FxHashMap<Key, usize>,
     /// The merged construct of each collected one; nothing while it is being placed.
     of_number: FxHashMap<u64, Option<usize>>,
@@ -231,6 +237,7 @@ impl Builder<'_> {
             schedule: None,
             shares: Vec::new(),
         });
+        self.entries.push(one.address);
         let index = self.merged.len() - 1;
         self.known.insert(key, index);
         index
@@ -238,12 +245,40 @@ impl Builder<'_> {
 
     fn locate(&self, one: &Collected, parent: Option<usize>) -> Location {
         if one.address != 0 && self.sources.is_of_program(one.address) {
-            return self.sources.locate(one.address);
+            let location = self.sources.locate(one.address);
+            return self.mended(one, parent, location);
         }
         // A call at a function's very end leaves no return address in the program.
         parent
             .map(|parent| self.merged[parent].location.clone())
             .unwrap_or_default()
+    }
+
+    /// gfortran gives calls that it adds itself lines of what stands before. The function that it makes of
+    /// a region's code begins on the region's line; a construct that the same call enters is there, too.
+    fn mended(&self, one: &Collected, parent: Option<usize>, location: Location) -> Location {
+        let file = location.file.as_deref().map(Path::new);
+        let suffix = file.and_then(Path::extension).and_then(OsStr::to_str);
+        let is_fortran = suffix.is_some_and(|suffix| suffix.starts_with(['f', 'F']));
+        if !is_fortran {
+            return location;
+        }
+        if one.kind == ConstructKind::Parallel {
+            let begins = self.sources.locate(one.detail.saturating_add(1));
+            let is_known = one.detail != 0 && begins.file == location.file && begins.line.is_some();
+            return Location {
+                line: if is_known { begins.line } else { location.line },
+                ..location
+            };
+        }
+        let region = parent.filter(|&parent| {
+            self.merged[parent].kind == ConstructKind::Parallel
+                && self.entries[parent] == one.address
+        });
+        Location {
+            line: region.map_or(location.line, |region| self.merged[region].location.line),
+            ..location
+        }
     }
 
     /// Where a barrier is at which the program jumped into the runtime instead of calling it.
