@@ -32,19 +32,19 @@ pub(crate) fn trials() -> Vec<Trial> {
 /// and may lose its processor in between.
 const UNCERTAIN: f64 = 0.02;
 
-/// The report, and what the program has said of its waits: those of `sleeps`, `wants_the_lock` and
+/// The report, and what the program has said of its waits, of which two threads make so many more: those of `sleeps`, `wants_the_lock` and
 /// `reads` in seconds, and how often it gave its processor up, and lost it.
 fn observed(
     scratch: &Scratch,
     options: &[&str],
     variant: &str,
-    arguments: &[&str],
+    rounds: &str,
 ) -> Result<(Value, [f64; 5]), Verdict> {
     let report = scratch.path().join("report").display().to_string();
     let own = [&["--json", "--report", &report], options, &["--"]].concat();
     let mut words: Vec<OsString> = own.iter().map(OsString::from).collect();
     words.extend(guest_named("profile/waits", variant)?);
-    words.extend(arguments.iter().map(OsString::from));
+    words.push(rounds.into());
     let outcome = profile(scratch, By::Kernel, &words)?;
     let said = outcome.stdout_text().to_string();
     let numbers: Vec<f64> = said.split_whitespace().flat_map(str::parse).collect();
@@ -99,7 +99,7 @@ fn check(waits: &Value, measured: &[f64; 5]) -> Result<(), Verdict> {
 
 /// Each wait is told of its function, for as long as it took; CPU time is what it was.
 fn known_waits(scratch: &Scratch, variant: &str) -> Result<(), Verdict> {
-    let (report, measured) = observed(scratch, &["--off-cpu"], variant, &[])?;
+    let (report, measured) = observed(scratch, &["--off-cpu"], variant, "0")?;
     check(&report["off_cpu"], &measured)?;
     // What it measured was exchanged: the negative control.
     let [slept, wanted, was_read, ..] = measured;
@@ -119,7 +119,7 @@ fn known_waits(scratch: &Scratch, variant: &str) -> Result<(), Verdict> {
 /// As many waits as the system has counted, but for what was lost, which is said, and what came before
 /// the program began and behind its look at the count.
 fn each_switch_once(scratch: &Scratch) -> Result<(), Verdict> {
-    let (report, [.., given_up, lost_it]) = observed(scratch, &["--off-cpu"], "", &["3000"])?;
+    let (report, [.., given_up, lost_it]) = observed(scratch, &["--off-cpu"], "", "3000")?;
     let waits = &report["off_cpu"];
     let (told, lost) = (number(&waits["samples"]), number(&waits["lost"]));
     let preempted = number(&waits["preempted"]["times"]);
@@ -139,7 +139,7 @@ fn each_switch_once(scratch: &Scratch) -> Result<(), Verdict> {
 /// Waits are cut to the part of the run that is kept.
 fn a_part_of_a_run(scratch: &Scratch) -> Result<(), Verdict> {
     let options = ["--off-cpu", "--delay=0.1", "--duration=0.1"];
-    let (report, _) = observed(scratch, &options, "", &[])?;
+    let (report, _) = observed(scratch, &options, "", "0")?;
     let waits = &report["off_cpu"];
     let total = number(&waits["total"]);
     // Two threads wait in all of it, unless the program has begun late.
@@ -183,7 +183,7 @@ fn waits_already(scratch: &Scratch) -> Result<(), Verdict> {
 /// A kept recording is shown with both, with CPU time alone, or with waits alone, in all forms.
 fn shown_alone(scratch: &Scratch) -> Result<(), Verdict> {
     let file = scratch.path().join("recording").display().to_string();
-    let (both, _) = observed(scratch, &["--off-cpu", "-o", &file], "", &[])?;
+    let (both, _) = observed(scratch, &["--off-cpu", "-o", &file], "", "0")?;
     let json = |show: &[&str]| -> Result<Value, Verdict> {
         let options = [show, &["--json", &file]].concat();
         let text = profile(scratch, By::Kernel, &options)?
@@ -222,7 +222,7 @@ fn shown_alone(scratch: &Scratch) -> Result<(), Verdict> {
 /// Without the option there are no waits, and nothing to show of them.
 fn not_recorded(scratch: &Scratch) -> Result<(), Verdict> {
     let file = scratch.path().join("recording").display().to_string();
-    let (report, _) = observed(scratch, &["-o", &file], "", &[])?;
+    let (report, _) = observed(scratch, &["-o", &file], "", "0")?;
     let outcome = profile(scratch, By::Kernel, &["--show=off-cpu", &file])?;
     let said = outcome.stderr_text();
     let is_refused = outcome.ending == Ending::Exited(125)
