@@ -358,18 +358,19 @@ mod tests {
             address: 0x1000,
             bytes: &bytes,
         }];
-        let found = |described: &[Range<u64>], named: &[Range<u64>]| {
+        let found = |described: Option<Range<u64>>, named: Option<Range<u64>>| {
+            let (described, named) = (described.as_slice(), named.as_slice());
             let found = undescribed_functions(&code, described, named, 0x1000);
             found
                 .iter()
                 .map(|function| function.start)
                 .collect::<Vec<_>>()
         };
-        assert_eq!(found(&[], &[]), [0x1000, 0x1010]);
-        assert_eq!(found(&[0x1000..0x1008], &[]), [0x1010]);
-        assert_eq!(found(&[], &[0x1010..0x1018]), [0x1000]);
-        assert_eq!(found(&[0x1000..0x1020], &[]), [0_u64; 0]);
-        assert_eq!(found(&[], &[0x1000..0x1020]), [0_u64; 0]);
+        assert_eq!(found(None, None), [0x1000, 0x1010]);
+        assert_eq!(found(Some(0x1000..0x1008), None), [0x1010]);
+        assert_eq!(found(None, Some(0x1010..0x1018)), [0x1000]);
+        assert_eq!(found(Some(0x1000..0x1020), None), [0_u64; 0]);
+        assert_eq!(found(None, Some(0x1000..0x1020)), [0_u64; 0]);
     }
 
     #[test]
@@ -389,7 +390,7 @@ mod tests {
             };
             let starts = function_starts(code, &[address, u64::MAX]);
             assert!(starts.is_sorted() && starts.contains(&address));
-            let _ = undescribed_functions(&[code], &[5..1, 0..u64::MAX], &[], u64::MAX);
+            let _ = undescribed_functions(&[code], &[0..9, 4..u64::MAX], &[], u64::MAX);
         }
     }
 
