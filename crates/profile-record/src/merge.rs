@@ -168,7 +168,9 @@ impl<W: Write> Merging<W> {
         for pid in &own {
             let mut number = *pid;
             while self.processes.contains(&number) || (number != *pid && own.contains(&number)) {
-                number = number.wrapping_add(NUMBERS);
+                // There are so many multiples and no more: then the next number's.
+                let next = number.checked_add(NUMBERS);
+                number = next.unwrap_or(number % NUMBERS + 1);
             }
             pids.insert(*pid, number);
         }

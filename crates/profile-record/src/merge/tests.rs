@@ -149,6 +149,16 @@ fn equal_paths_are_one_and_processes_stay_apart() {
     assert_eq!((all.lost, ending.user_ns, ending.system_ns), (2, 20, 2));
 }
 
+/// In containers, each process may be number 1; there are more of them than multiples.
+#[test]
+fn any_number_of_processes_may_have_the_same_number() {
+    let one = recording(100, 5, &[(1, &[1], 10)]);
+    let all = merged(&vec![one; 2000]);
+    assert_eq!((all.processes.len(), all.samples.len()), (2000, 2000));
+    let pids: BTreeSet<u32> = all.samples.iter().map(|sample| sample.pid).collect();
+    assert_eq!(pids.len(), 2000);
+}
+
 /// On one machine times are what they are; on another the clock of samples began at another time.
 #[test]
 fn clocks_of_other_machines_are_moved() {
