@@ -63,8 +63,7 @@ pub(crate) fn profile(typed: &ProfileArguments) -> Result<u8, Failure> {
         }
     };
     let paths = NamedPaths::new(shown);
-    let mut profile = Profile::new(&paths);
-    profile.metrics.clone_from(&typed.metric);
+    let mut profile = profile_of(&paths, typed);
     profile.problems.iter().for_each(warn);
     // Whoever reads the report may close its end at any time, which ends this process.
     let exported = export(&paths, &profile, typed);
@@ -84,6 +83,13 @@ pub(crate) fn profile(typed: &ProfileArguments) -> Result<u8, Failure> {
     })
 }
 
+/// The profile of some paths, with the metrics that are wanted.
+fn profile_of(paths: &NamedPaths<'_>, typed: &ProfileArguments) -> Profile {
+    let mut profile = Profile::new(paths);
+    profile.metrics.clone_from(&typed.metric);
+    profile
+}
+
 /// Shows the report, or writes it to its file. `waits` are those that belong to it.
 fn show(
     paths: &NamedPaths<'_>,
@@ -98,9 +104,7 @@ fn show(
         let mut json = to_json(paths, profile, typed);
         json["off_cpu"] = waits.map_or(Value::Null, |waits| {
             let paths = NamedPaths::new(waits);
-            let mut profile = Profile::new(&paths);
-            profile.metrics.clone_from(&typed.metric);
-            to_json(&paths, &mut profile, typed)
+            to_json(&paths, &mut profile_of(&paths, typed), typed)
         });
         serde_json::to_string_pretty(&json)? + "\n"
     } else if typed.folded {
@@ -109,10 +113,8 @@ fn show(
         let mut text = to_text(paths, profile, typed);
         if let Some(waits) = waits {
             let paths = NamedPaths::new(waits);
-            let mut profile = Profile::new(&paths);
-            profile.metrics.clone_from(&typed.metric);
             text.push('\n');
-            text.push_str(&to_text(&paths, &mut profile, typed));
+            text.push_str(&to_text(&paths, &mut profile_of(&paths, typed), typed));
         }
         for function in &typed.annotate {
             match paths.annotate(function) {
@@ -279,9 +281,7 @@ fn import(path: &Path, typed: &ProfileArguments) -> Result<Recording, Failure> {
                 PerfDataError::NoTime(_) => Some("perf record -e cpu-clock samples CPU time"),
                 PerfDataError::Compressed => Some("perf record without --compression-level (-z)"),
                 PerfDataError::Pipe => Some("perf record -o FILE writes to a file"),
-                PerfDataError::Unnamed => {
-                    Some("perf record of one event, without --no-samples or --time")
-                }
+                PerfDataError::Unnamed => Some("perf record --timestamp has them"),
                 _ => None,
             };
             let failure = Failure::from(anyhow::Error::new(error).context(context()));

@@ -146,6 +146,21 @@ fn cut_off(scratch: &Scratch) -> Result<(), Verdict> {
 }
 
 fn refusals(scratch: &Scratch) -> Result<(), Verdict> {
+    // What is advised is done.
+    let per_thread = [&BY_STACKS[..], &["--per-thread"]].concat();
+    let file = recorded(scratch, &per_thread, &guest("")?)?;
+    let outcome = profile(scratch, By::Kernel, &[&file])?;
+    let said = outcome.stderr_text();
+    if outcome.ending != Ending::Exited(125) || !said.contains("perf record --timestamp") {
+        return Err(Verdict::Wrong(format!("{:?}, {said}", outcome.ending)));
+    }
+    let with_times = [&per_thread[..], &["--timestamp"]].concat();
+    let file = recorded(scratch, &with_times, &guest("")?)?;
+    let total = number(&read(scratch, &[], &file)?.0["total"]);
+    // Of the first thread alone.
+    if (total - 1.0).abs() > 0.1 {
+        return Err(Verdict::Wrong(format!("{total} s with --timestamp")));
+    }
     let file = recorded(scratch, &["-e", "page-faults"], &guest("")?)?;
     let cases = [
         (&[&*file][..], "do not stand for time"),
