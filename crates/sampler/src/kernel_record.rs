@@ -5,12 +5,14 @@ use unspool_container::bytes::{ByteReader, Malformed};
 use unspool_sample_slots::MAPS;
 use unspool_unwind::{RBP, RBX, RSP, Registers};
 
+use crate::perf_event::REGISTERS;
+
 /// Kinds of records.
-const LOST: u32 = 2;
+pub(crate) const LOST: u32 = 2;
 const COMM: u32 = 3;
 const FORK: u32 = 7;
-const SAMPLE: u32 = 9;
-const MMAP2: u32 = 10;
+pub(crate) const SAMPLE: u32 = 9;
+pub(crate) const MMAP2: u32 = 10;
 const SWITCH: u32 = 14;
 
 /// Bits of a record's header: where the processor was; that a name is that of a new program; that a
@@ -23,9 +25,12 @@ const IS_PREEMPTED: u16 = 1 << 14;
 
 const PROT_EXEC: u32 = 4;
 
-/// DWARF's numbers of the registers of a sample, as far as they come before the instruction
-/// pointer: rax, rbx, rcx, rdx, rsi, rdi, rbp, rsp.
+/// DWARF's numbers of the general registers that the kernel numbers first: rax, rbx, rcx, rdx, rsi, rdi,
+/// rbp, rsp.
 const FIRST_REGISTERS: [u8; 8] = [0, RBX, 2, 1, 4, 5, RBP, RSP];
+/// The kernel's numbers of rip and r8.
+const RIP: usize = 8;
+const R8: usize = 16;
 
 /// A record with its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -151,13 +156,13 @@ impl KernelRecord {
                     start,
                     length,
                     offset,
-                    path: text(&mut body)?,
+                    path: text(body.take(body.remaining())?),
                 }
             }
             COMM => {
                 (pid, tid) = (body.u32()?, body.u32()?);
                 What::Named {
-                    name: text(&mut body)?,
+                    name: text(body.take(body.remaining())?),
                     is_execution: bits & IS_EXECUTION != 0,
                 }
             }
@@ -183,10 +188,9 @@ impl KernelRecord {
 }
 
 /// A text up to its first zero.
-fn text(body: &mut ByteReader<'_>) -> Result<Vec<u8>, Malformed> {
-    let bytes = body.take(body.remaining())?;
+pub(crate) fn text(bytes: &[u8]) -> Vec<u8> {
     let text = bytes.split(|&byte| byte == 0).next();
-    Ok(text.unwrap_or_default().to_vec())
+    text.unwrap_or_default().to_vec()
 }
 
 fn sample(reader: &mut ByteReader<'_>, bits: u16) -> Result<KernelRecord, Malformed> {
@@ -196,7 +200,7 @@ fn sample(reader: &mut ByteReader<'_>, bits: u16) -> Result<KernelRecord, Malfor
     let weight_ns = reader.u64()?;
     let has_registers = reader.u64()? != 0;
     let registers = match has_registers {
-        true => Some(registers(reader)?),
+        true => Some(registers(REGISTERS, reader)?),
         false => None,
     };
     let room = usize::try_from(reader.u64()?).map_err(|_| Malformed)?;
@@ -220,17 +224,22 @@ fn sample(reader: &mut ByteReader<'_>, bits: u16) -> Result<KernelRecord, Malfor
     })
 }
 
-fn registers(reader: &mut ByteReader<'_>) -> Result<Registers, Malformed> {
-    let mut first = [0; FIRST_REGISTERS.len()];
-    for value in &mut first {
-        *value = reader.u64()?;
+/// Registers by the kernel's numbers, of which a mask says which are there.
+pub(crate) fn registers(mask: u64, reader: &mut ByteReader<'_>) -> Result<Registers, Malformed> {
+    let mut values = [None; 64];
+    for number in (0..64).filter(|number| mask & 1 << number != 0) {
+        values[number as usize] = Some(reader.u64()?);
     }
-    let mut registers = Registers::at(reader.u64()?);
-    for (number, value) in FIRST_REGISTERS.into_iter().zip(first) {
-        registers.set(number, value);
+    let mut registers = Registers::at(values[RIP].ok_or(Malformed)?);
+    for (number, value) in FIRST_REGISTERS.into_iter().zip(values) {
+        if let Some(value) = value {
+            registers.set(number, value);
+        }
     }
-    for number in 8..16 {
-        registers.set(number, reader.u64()?);
+    for number in 8..16_u8 {
+        if let Some(value) = values[R8 + usize::from(number) - 8] {
+            registers.set(number, value);
+        }
     }
     Ok(registers)
 }

@@ -15,6 +15,7 @@ use std::ops::Range;
 
 use unspool_instructions::decode::{Encoding, Instruction, Kind, Repeat, decode};
 
+use crate::code::is_padding;
 use crate::section::Section;
 
 /// No instruction is longer.
@@ -275,13 +276,6 @@ fn builds_frame(instruction: &Instruction) -> bool {
         (1, 0x1e, 0xfa) => instruction.repeat == Repeat::Rep,
         _ => false,
     }
-}
-
-/// Whether an instruction does nothing and fills space: `nop` in its lengths, `xchg ax, ax`, `int3`.
-fn is_padding(instruction: &Instruction) -> bool {
-    let is_nop = instruction.encoding == Encoding::Legacy
-        && matches!((instruction.map, instruction.opcode), (0, 0x90) | (1, 0x1f));
-    is_nop || instruction.kind == Kind::Int3
 }
 
 #[cfg(test)]

@@ -285,7 +285,7 @@ impl Analysis {
 }
 
 /// Whether an instruction does nothing, as those do that fill the space before a branch target.
-fn is_padding(instruction: &Instruction) -> bool {
+pub(crate) fn is_padding(instruction: &Instruction) -> bool {
     let is_nop = instruction.encoding == Encoding::Legacy
         && matches!((instruction.map, instruction.opcode), (0, 0x90) | (1, 0x1f));
     is_nop || instruction.kind == Kind::Int3

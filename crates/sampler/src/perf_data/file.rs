@@ -6,9 +6,10 @@
 use std::collections::HashMap;
 
 use unspool_container::bytes::{ByteReader, Malformed};
-use unspool_unwind::{RBP, RBX, RSP, Registers};
 
-use crate::kernel_record::{KernelRecord, Sampled, What, is_in_kernel};
+use crate::kernel_record::{
+    KernelRecord, LOST, MMAP2, SAMPLE, Sampled, What, is_in_kernel, registers, text,
+};
 
 const MAGIC: &[u8; 8] = b"PERFILE2";
 /// The header of what goes through a pipe has its own size only.
@@ -19,10 +20,7 @@ const COMMAND_LINE: u32 = 11;
 const FEATURES: u32 = 256;
 
 /// Kinds of records beside those that [`KernelRecord`] knows.
-const LOST: u32 = 2;
-const SAMPLE: u32 = 9;
 const MMAP: u32 = 1;
-const MMAP2: u32 = 10;
 const COMPRESSED: [u32; 2] = [81, 83];
 /// Those from here on are perf's own.
 const FIRST_OF_PERF: u32 = 64;
@@ -60,12 +58,6 @@ const BRANCH_INDEX: u64 = 1 << 17;
 /// In a call chain, what follows is of the program; and marks of other kinds are greater than this.
 const OF_PROGRAM: u64 = -512_i64 as u64;
 const MARKS: u64 = -4096_i64 as u64;
-
-/// DWARF's numbers of general registers, by the kernel's: rax, rbx, rcx, rdx, rsi, rdi, rbp, rsp.
-const FIRST_REGISTERS: [u8; 8] = [0, RBX, 2, 1, 4, 5, RBP, RSP];
-/// The kernel's numbers of rip and r8.
-const RIP: u32 = 8;
-const R8: u32 = 16;
 
 /// Why a file cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -423,12 +415,6 @@ fn record<'a>(reader: &mut ByteReader<'a>) -> Result<(u32, u16, &'a [u8]), Malfo
     Ok((kind, bits, reader.take(body)?))
 }
 
-/// A text up to its first zero.
-fn text(bytes: &[u8]) -> Vec<u8> {
-    let text = bytes.split(|&byte| byte == 0).next();
-    text.unwrap_or_default().to_vec()
-}
-
 /// Code that is mapped, in the older form, which is of code unless it says otherwise.
 fn mapped(body: &mut ByteReader<'_>) -> Result<Option<(u32, u32, What)>, Malformed> {
     let (pid, tid) = (body.u32()?, body.u32()?);
@@ -487,9 +473,9 @@ fn sample(event: &Event, bits: u16, body: &[u8]) -> Result<KernelRecord, Malform
         let bytes = count.checked_mul(24).ok_or(Malformed)?;
         reader.take(usize::try_from(bytes).map_err(|_| Malformed)?)?;
     }
-    let mut registers = None;
+    let mut found = None;
     if has(REGISTERS) && reader.u64()? != 0 {
-        registers = Some(registers_of(event.registers, &mut reader)?);
+        found = Some(registers(event.registers, &mut reader)?);
     }
     let (mut stack, mut room) = (&[][..], 0);
     if has(STACK) {
@@ -500,10 +486,10 @@ fn sample(event: &Event, bits: u16, body: &[u8]) -> Result<KernelRecord, Malform
             stack = stack.get(..filled).ok_or(Malformed)?;
         }
     }
-    if frames.is_empty() && registers.is_none() && !is_in_kernel {
+    if frames.is_empty() && found.is_none() && !is_in_kernel {
         frames.extend(ip);
     }
-    if registers.is_some() && !stack.is_empty() {
+    if found.is_some() && !stack.is_empty() {
         // The chain is the kernel's guess by frame pointers.
         frames.clear();
     }
@@ -516,7 +502,7 @@ fn sample(event: &Event, bits: u16, body: &[u8]) -> Result<KernelRecord, Malform
             is_in_kernel,
             weight_ns: counted.filter(|_| event.counts_time()).unwrap_or(period_ns),
             is_cut_off: !stack.is_empty() && stack.len() == room,
-            registers,
+            registers: found,
             stack: stack.to_vec(),
             frames,
         }),
@@ -536,26 +522,6 @@ fn skip_read(format: u64, reader: &mut ByteReader<'_>) -> Result<(), Malformed> 
     let bytes = count.checked_mul(8).ok_or(Malformed)?;
     reader.take(usize::try_from(bytes).map_err(|_| Malformed)?)?;
     Ok(())
-}
-
-/// Registers by the kernel's numbers, of which a mask says which are there.
-fn registers_of(mask: u64, reader: &mut ByteReader<'_>) -> Result<Registers, Malformed> {
-    let mut values = [None; 64];
-    for number in (0..64).filter(|number| mask & 1 << number != 0) {
-        values[number as usize] = Some(reader.u64()?);
-    }
-    let mut registers = Registers::at(values[RIP as usize].ok_or(Malformed)?);
-    for (number, value) in FIRST_REGISTERS.into_iter().zip(values) {
-        if let Some(value) = value {
-            registers.set(number, value);
-        }
-    }
-    for number in 8..16_u8 {
-        if let Some(value) = values[R8 as usize + usize::from(number) - 8] {
-            registers.set(number, value);
-        }
-    }
-    Ok(registers)
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Files that are put together here, whole and damaged.
 
+use unspool_unwind::{RBP, RBX, RSP};
+
 use super::*;
 
 const FIELDS: u64 = IP | TID | TIME | PERIOD | IDENTIFIER;
