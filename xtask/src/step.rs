@@ -1,7 +1,8 @@
 //! One command of the loop: shown, run, timed.
 
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
@@ -32,13 +33,37 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
 ///
 /// # Errors
 /// If it cannot start or does not succeed.
-pub(crate) fn run(mut command: Command) -> anyhow::Result<()> {
+pub(crate) fn run(command: Command) -> anyhow::Result<()> {
+    run_as(command, Command::status)
+}
+
+/// Runs a command with its output on the terminal, and shows each line of its standard
+/// output to `look`, too.
+///
+/// # Errors
+/// If it cannot start, its output cannot be passed on, or it does not succeed.
+pub(crate) fn run_watched(command: Command, mut look: impl FnMut(&str)) -> anyhow::Result<()> {
+    run_as(command, |command| {
+        let mut child = command.stdout(Stdio::piped()).spawn()?;
+        let mut lines = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut line = Vec::new();
+        while lines.read_until(b'\n', &mut line)? > 0 {
+            io::stdout().write_all(&line)?;
+            look(String::from_utf8_lossy(&line).trim_end());
+            line.clear();
+        }
+        child.wait()
+    })
+}
+
+fn run_as(
+    mut command: Command,
+    how: impl FnOnce(&mut Command) -> io::Result<ExitStatus>,
+) -> anyhow::Result<()> {
     let line = line(&command);
     eprintln!("+ {line}");
     let started = Instant::now();
-    let status = command
-        .status()
-        .with_context(|| format!("cannot start {line}"))?;
+    let status = how(&mut command).with_context(|| format!("cannot run {line}"))?;
     if !status.success() {
         bail!("{line}: {status}");
     }

@@ -58,5 +58,52 @@ pub(crate) fn run_tests(arguments: &[&str], sample: Option<(&str, String)>) -> a
     words.extend(arguments);
     let mut tests = step::cargo(&words);
     tests.envs(sample);
-    step::run(tests)
+    let mut failures = Failures::default();
+    let result = step::run_watched(tests, |line| failures.look(line));
+    failures.repeat();
+    result
+}
+
+/// What the tests of each binary printed of those that failed. Other binaries print after
+/// it, so it is repeated at the end, where whoever reads a long log begins.
+#[derive(Debug, Default)]
+struct Failures {
+    lines: Vec<String>,
+    inside: bool,
+}
+
+impl Failures {
+    fn look(&mut self, line: &str) {
+        self.inside |= line == "failures:";
+        if self.inside {
+            self.lines.push(line.to_owned());
+        }
+        self.inside &= !line.starts_with("test result: ");
+    }
+
+    fn repeat(&self) {
+        if !self.lines.is_empty() {
+            println!("\n\nOnce more, what failed:\n\n{}", self.lines.join("\n"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Failures;
+
+    #[test]
+    fn what_failed_is_kept_and_nothing_else() {
+        let output = "running 2 tests\ntest a ... ok\ntest b ... FAILED\n\nfailures:\n\n---- b stdout ----\n\
+                      why\n\nfailures:\n    b\n\ntest result: FAILED. 1 passed; 1 failed\n\n\
+                      running 1 test\ntest c ... ok\n\ntest result: ok. 1 passed";
+        let mut failures = Failures::default();
+        output.lines().for_each(|line| failures.look(line));
+        assert_eq!(
+            failures.lines.first().map(String::as_str),
+            Some("failures:")
+        );
+        assert!(failures.lines.iter().any(|line| line == "    b"));
+        assert!(failures.lines.iter().all(|line| !line.contains("test c")));
+    }
 }

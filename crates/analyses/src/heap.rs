@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use unspool_events::{Event, FunctionId, Span, ThreadEvent, ThreadId, TracedFunction};
 
-use operation::Operation;
 pub use operation::functions;
+pub(crate) use operation::{Operation, operation_of};
 
 use crate::call_paths::{CallPaths, ContextId};
 
@@ -95,7 +95,7 @@ impl Heap {
 
     /// A function whose calls may come.
     pub(crate) fn function(&mut self, function: &TracedFunction) {
-        if let Some(operation) = operation::operation_of(&function.name) {
+        if let Some(operation) = operation_of(&function.name) {
             self.functions.insert(function.id, operation);
         }
     }

@@ -24,6 +24,7 @@ mod cell;
 mod clock;
 mod detector;
 mod findings;
+mod openmp;
 mod plans;
 mod predicted;
 mod report;
@@ -45,9 +46,11 @@ use calls::{Calls, Meaning, channel};
 pub use detector::Blindness;
 use detector::{Channel, Detector};
 use findings::{Circumstances, Findings, Pair, Side};
+use openmp::OpenMp;
+pub use openmp::PartKind;
 pub use predicted::Unpredicted;
 use predicted::{Prediction, Touch, Watcher};
-pub use report::{Race, RaceReport, RacingAccess, RacingThread};
+pub use report::{Race, RaceReport, RacingAccess, RacingPart, RacingThread};
 pub use sites::{Origin, Site};
 use threads::HeldLocks;
 
@@ -58,6 +61,7 @@ use crate::locks::{Certainty, LockCheck, LockReport, LockStep};
 #[derive(Debug)]
 pub struct RaceCheck {
     detector: Detector,
+    openmp: OpenMp,
     calls: Calls,
     paths: CallPaths,
     /// Where threads were created that have not begun.
@@ -97,6 +101,7 @@ impl RaceCheck {
     pub fn blind_to(blindness: Blindness, most_bytes: u64) -> RaceCheck {
         RaceCheck {
             detector: Detector::new(most_bytes, blindness),
+            openmp: OpenMp::default(),
             calls: Calls::default(),
             paths: CallPaths::new(
                 usize::try_from(most_bytes / SHARE_OF_PATHS).unwrap_or(usize::MAX),
@@ -235,9 +240,17 @@ impl RaceCheck {
 
     fn race(&self, (first, second): &(Side, Side), pair: &Pair) -> Race {
         let example = &pair.examples[0];
+        let parts = &self.detector.parts;
         let access = |side: &Side, thread: ThreadId| {
             let site = self.detector.sites.site(side.site);
-            RacingAccess::new(thread.0, side.is_write, site)
+            RacingAccess::new(parts.thread_of(thread).0, side.is_write, site)
+        };
+        let part = |thread: ThreadId| {
+            parts.get(thread).map(|part| RacingPart {
+                kind: part.kind,
+                made_by: parts.thread_of(part.maker).0,
+                made_at: part.made_at,
+            })
         };
         let Circumstances { block, locks } = &example.circumstances;
         Race {
@@ -247,6 +260,7 @@ impl RaceCheck {
             bytes: example.bytes.count_ones(),
             occurrences: pair.count,
             time: example.time,
+            parts: [part(example.first_thread), part(example.second_thread)],
             block: block.map(|id| self.detector.heap.block(id, example.time)),
             locks: locks.each_ref().map(|held| {
                 let held = held.as_ref().filter(|_| self.locks.saw_functions());
@@ -293,7 +307,9 @@ impl RaceCheck {
                 if let Some(orders) = orders {
                     orders.holds(id, &held);
                 }
-                self.detector.threads.holds(id, held);
+                if let Some(now) = self.openmp.now(id) {
+                    self.detector.threads.holds(now, held);
+                }
             }
             (_, None) => {}
         }
@@ -316,7 +332,9 @@ impl RaceCheck {
                     created: self.created.remove(&id).unwrap_or_default(),
                 };
                 self.threads.insert(id, thread);
-                self.detector.start(id, *parent);
+                if self.openmp.now(id).is_some() {
+                    self.detector.start(id, *parent);
+                }
             }
             ThreadEvent::Registered { name, .. } => {
                 if let Some(thread) = self.threads.get_mut(&id) {
@@ -328,7 +346,9 @@ impl RaceCheck {
                 self.paths.end(id);
             }
             ThreadEvent::HandlerCalled { .. } => {
-                self.detector.take(id, Channel::Signals);
+                if let Some(now) = self.openmp.now(id) {
+                    self.detector.take(now, Channel::Signals);
+                }
                 self.paths.handler_called(id);
             }
             ThreadEvent::Pointer { .. } | ThreadEvent::ClockMoved => {}
@@ -346,14 +366,20 @@ impl RaceCheck {
         match event.operation {
             SyncOperation::ThreadCreate => {
                 if let Ok(child) = u32::try_from(object) {
-                    self.detector.create(id, ThreadId(child));
-                    self.created.insert(ThreadId(child), self.paths.context(id));
+                    let child = ThreadId(child);
+                    if !self.openmp.creates(id, child) {
+                        let creator = self.openmp.now(id).unwrap_or(id);
+                        self.detector.create(creator, child);
+                    }
+                    self.created.insert(child, self.paths.context(id));
                 }
             }
             // What the waiter and the waker know of one another stands in the word, which both
             // access; but that it is one may be learnt only here.
             SyncOperation::FutexWait | SyncOperation::FutexWake => {
-                self.detector.learn_word(object, FUTEX_BYTES);
+                if self.openmp.now(id).is_some() {
+                    self.detector.learn_word(object, FUTEX_BYTES);
+                }
             }
             SyncOperation::ThreadExit => self.detector.announce_end(id, object),
             SyncOperation::SystemCall => {}
@@ -366,7 +392,9 @@ impl RaceCheck {
         }
         let call = self.calls.enter(id, number, arguments);
         if let Some(gives) = call.order.gives {
-            self.detector.give(id, channel(gives));
+            if let Some(now) = self.openmp.now(id) {
+                self.detector.give(now, channel(gives));
+            }
             if let Some(prediction) = &mut self.prediction {
                 prediction.give(id, channel(gives));
             }
@@ -374,7 +402,8 @@ impl RaceCheck {
         if let Some(word) = call.released_lock() {
             self.word(id, time, word, true);
             self.detector.learn_word(word, FUTEX_BYTES);
-            self.detector.release_word(id, word, FUTEX_BYTES);
+            let now = self.openmp.now(id).unwrap_or(id);
+            self.detector.release_word(now, word, FUTEX_BYTES);
         }
         if let Some((address, size)) = call.given_back() {
             self.forget(address, size);
@@ -416,7 +445,9 @@ impl RaceCheck {
         if let Some(takes) = call.order.takes
             && !std::mem::replace(&mut call.has_taken, true)
         {
-            self.detector.take(id, channel(takes));
+            if let Some(now) = self.openmp.now(id) {
+                self.detector.take(now, channel(takes));
+            }
             if let Some(prediction) = &mut self.prediction {
                 prediction.take_from(id, channel(takes));
             }
@@ -428,14 +459,18 @@ impl RaceCheck {
             self.take_from_call(id);
         }
         let call = self.calls.leave(id, result);
+        if let Some((address, size)) = call.and_then(|call| call.mapped_stack(result)) {
+            self.detector.parts.stack_mapped(address, size);
+        }
         let taken = call.filter(|_| result == 0).and_then(|it| it.taken_lock());
         if let Some(word) = taken {
             self.detector.learn_word(word, FUTEX_BYTES);
-            self.detector.acquire_word(id, word, FUTEX_BYTES);
+            let now = self.openmp.now(id).unwrap_or(id);
+            self.detector.acquire_word(now, word, FUTEX_BYTES);
             self.word(id, time, word, false);
         }
         if call.is_some_and(|call| call.order.gives.is_some()) {
-            self.detector.is_told(id);
+            self.detector.is_told(self.openmp.now(id).unwrap_or(id));
         }
     }
 
@@ -457,8 +492,10 @@ impl RaceCheck {
         match call.meaning() {
             Meaning::Accesses => {
                 let origin = (number, self.paths.context(id));
-                self.detector
-                    .kernel_accesses(id, origin, effect.write, range, time);
+                if let Some(now) = self.openmp.now(id) {
+                    self.detector
+                        .kernel_accesses(now, origin, effect.write, range, time);
+                }
                 if let Some(prediction) = &mut self.prediction {
                     prediction.synchronise(
                         id,
@@ -492,12 +529,17 @@ impl Sink for RaceCheck {
     fn function(&mut self, function: &TracedFunction) {
         self.locks.function(function);
         self.detector.heap.function(function);
+        self.openmp.function(function);
     }
 
     fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {
+        let Some(now) = self.openmp.now(thread) else {
+            return self.detector.pass_over(thread, batch, &mut self.paths);
+        };
+        let by = (thread, now);
         let Some(prediction) = &mut self.prediction else {
             let paths = &mut self.paths;
-            self.detector.accesses(thread, batch, paths, &mut ());
+            self.detector.accesses(by, batch, paths, &mut ());
             return;
         };
         let mut watcher = Watcher {
@@ -506,7 +548,7 @@ impl Sink for RaceCheck {
             lock: self.locks.in_use(thread),
         };
         self.detector
-            .accesses(thread, batch, &mut self.paths, &mut watcher);
+            .accesses(by, batch, &mut self.paths, &mut watcher);
         self.forget_orders();
     }
 
@@ -515,8 +557,13 @@ impl Sink for RaceCheck {
     }
 
     fn executions(&mut self, thread: ThreadId, executions: &Executions<'_>) {
-        self.detector
-            .executions(thread, executions, &mut self.paths);
+        let paths = &mut self.paths;
+        match self.openmp.now(thread) {
+            Some(now) => self.detector.executions((thread, now), executions, paths),
+            None => self
+                .detector
+                .pass_over_executions(thread, executions, paths),
+        }
     }
 
     fn event(&mut self, thread: ThreadId, time: u64, event: &Event) {
@@ -527,6 +574,8 @@ impl Sink for RaceCheck {
         }
         self.forget_orders();
         self.detector.heap.event(thread, time, event, &self.paths);
+        self.openmp
+            .event(&mut self.detector, thread, event, context);
         match event {
             Event::Thread(event) => self.thread_event(thread, event),
             Event::Synchronisation(event) => self.synchronisation(thread, time, *event),

@@ -13,11 +13,14 @@ use crate::function::{Function, FunctionTable};
 /// A name is a symbol (`_ZN2ns1fEi`, `malloc`), a name as the source has it
 /// (`ns::f(int)`), or that without the argument list (`ns::f`), which stands for all
 /// overloads. Without template arguments it stands for all instances. Copies that
-/// compilers specialise (`f.constprop.0`) are found by the name of the original.
+/// compilers specialise (`f.constprop.0`) are found by the name of the original. A `*` at the end
+/// stands for any rest of a symbol (`GOMP_*`).
 #[derive(Debug, Clone, Default)]
 pub struct FunctionNames {
     names: Vec<String>,
     by_name: FxHashMap<String, usize>,
+    /// What the names begin with that end with `*`, and their numbers.
+    beginnings: Vec<(String, usize)>,
     /// What the symbol of each name must contain; none if any symbol may do.
     required: Option<Vec<Finder<'static>>>,
 }
@@ -66,6 +69,10 @@ impl FunctionNames {
             .iter()
             .enumerate()
             .map(|(number, name)| (name.clone(), number))
+            .collect();
+        let beginnings = result.names.iter().zip(0..);
+        result.beginnings = beginnings
+            .filter_map(|(name, number)| Some((name.strip_suffix('*')?.to_owned(), number)))
             .collect();
         result
     }
@@ -143,10 +150,19 @@ impl FunctionNames {
     }
 
     fn matching(&self, symbol: &[u8]) -> Option<&str> {
-        spellings(symbol)
+        let number = spellings(symbol)
             .iter()
-            .find_map(|spelling| self.by_name.get(spelling))
-            .map(|&number| self.names[number].as_str())
+            .find_map(|spelling| self.by_name.get(spelling).copied())
+            .or_else(|| self.beginning_of(symbol))?;
+        Some(&self.names[number])
+    }
+
+    fn beginning_of(&self, symbol: &[u8]) -> Option<usize> {
+        let is_it = |(beginning, _): &&(String, usize)| symbol.starts_with(beginning.as_bytes());
+        self.beginnings
+            .iter()
+            .find(is_it)
+            .map(|(_, number)| *number)
     }
 }
 
@@ -163,6 +179,9 @@ fn holds_one(places: &[Range<usize>], range: &Range<usize>) -> bool {
 /// end, which mangling keeps as it is. None where that is not certain: for operators,
 /// destructors, and what C++ abbreviates in `std`.
 fn required_part(name: &str) -> Option<&str> {
+    if let Some(beginning) = name.strip_suffix('*') {
+        return (!beginning.is_empty()).then_some(beginning);
+    }
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b':';
     if !name.bytes().all(plain) || name.starts_with("std::") {
         return None;

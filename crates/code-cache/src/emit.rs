@@ -37,6 +37,10 @@ pub mod gpr {
     pub const RSI: Gpr = 6;
     /// `rdi`.
     pub const RDI: Gpr = 7;
+    /// `r8`.
+    pub const R8: Gpr = 8;
+    /// `r9`.
+    pub const R9: Gpr = 9;
     /// `r11`.
     pub const R11: Gpr = 11;
 }

@@ -23,7 +23,7 @@ pub use losses::Loss;
 pub use mappings::Mapping;
 pub use memory_effects::MemoryEffect;
 pub use processes::ProcessEvent;
-pub use spans::Span;
+pub use spans::{Dependence, Span};
 pub use synchronisation::{SyncOperation, Synchronisation};
 pub use system_calls::SystemCall;
 pub(crate) use tags::stream_of_tag;

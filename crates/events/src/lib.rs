@@ -88,9 +88,9 @@ pub use unspool_container::{HeaderError, Layout, Order, ThreadId, TraceHeader};
 pub use access::{Access, AccessFlags, AccessKind};
 pub use cache_control::{Fence, LineOperation};
 pub use event::{
-    CallOrder, Carries, Event, EventError, InstructionEvent, KnownStream, Loss, Mapping,
-    MemoryEffect, ProcessEvent, Span, SyncOperation, Synchronisation, SystemCall, ThreadEvent,
-    call_order,
+    CallOrder, Carries, Dependence, Event, EventError, InstructionEvent, KnownStream, Loss,
+    Mapping, MemoryEffect, ProcessEvent, Span, SyncOperation, Synchronisation, SystemCall,
+    ThreadEvent, call_order,
 };
 pub use executions::{Execution, Executions};
 pub use file::{
@@ -99,7 +99,7 @@ pub use file::{
 };
 pub use id::{FunctionId, ModuleId, PathId};
 pub use live::{Conclusion, LiveAnalysis, Seen};
-pub use modules::{Measurement, Module, TracedFunction};
+pub use modules::{CalledBack, Measurement, Module, TracedFunction};
 pub use plain_access::PlainAccess;
 pub use problem::{Problem, ReadError, WriteError};
 pub use record_sink::{RecordSink, ThreadRecords, Verdict};

@@ -29,6 +29,33 @@ pub struct TracedFunction {
     pub address: u64,
 }
 
+/// What a function is that is traced because a runtime of OpenMP was given it to call: the name of such
+/// a [`TracedFunction`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum CalledBack {
+    /// What each thread of a parallel region executes.
+    Region,
+    /// What a task executes.
+    Task,
+    /// What is executed for the task that calls the runtime.
+    Caller,
+}
+
+impl CalledBack {
+    /// All that there are.
+    pub const ALL: [CalledBack; 3] = [CalledBack::Region, CalledBack::Task, CalledBack::Caller];
+
+    /// The name, which no symbol has.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            CalledBack::Region => "(OpenMP region)",
+            CalledBack::Task => "(OpenMP task)",
+            CalledBack::Caller => "(OpenMP code)",
+        }
+    }
+}
+
 /// A number that the observer measured of its own run: of time, memory or code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Measurement {

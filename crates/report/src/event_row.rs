@@ -65,6 +65,11 @@ impl<'a> EventRow<'a> {
                     .address(*stack_pointer)
                     .arguments(&results)
             }
+            Event::Span(Span::FurtherArguments { arguments }) => row.arguments(arguments),
+            Event::Span(Span::Dependence {
+                dependence,
+                address,
+            }) => row.name(dependence.name()).address(*address),
             Event::Thread(ThreadEvent::HandlerCalled { signal }) => row.number(*signal),
             Event::Synchronisation(Synchronisation { operation, object }) => match operation {
                 SyncOperation::ThreadCreate | SyncOperation::SystemCall => {
@@ -170,6 +175,8 @@ pub(crate) fn kind_name(event: &Event) -> &'static str {
         Event::Span(Span::FunctionReturn { .. }) => "function_return",
         Event::Span(Span::RegionStart) => "region_start",
         Event::Span(Span::RegionEnd) => "region_end",
+        Event::Span(Span::FurtherArguments { .. }) => "further_arguments",
+        Event::Span(Span::Dependence { .. }) => "dependence",
         Event::Thread(ThreadEvent::HandlerCalled { .. }) => "context_change",
         Event::Thread(ThreadEvent::ClockMoved) => "thread_sync",
         Event::Synchronisation(Synchronisation { .. }) => "sync",

@@ -169,6 +169,16 @@ fn push_fields(object: &mut Object<'_>, event: &Event, names: &Names) {
                 object.hexadecimal("stored", *stored);
             }
         }
+        Event::Span(Span::FurtherArguments { arguments }) => {
+            object.hexadecimals("arguments", arguments);
+        }
+        Event::Span(Span::Dependence {
+            dependence,
+            address,
+        }) => {
+            object.string("dependence", dependence.name());
+            object.hexadecimal("address", *address);
+        }
         Event::Thread(ThreadEvent::HandlerCalled { signal }) => object.number("signal", *signal),
         Event::Synchronisation(Synchronisation {
             operation,

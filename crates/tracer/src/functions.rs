@@ -2,14 +2,19 @@
 //! program says something of itself.
 //!
 //! What stands at the address of an indirect function (`STT_GNU_IFUNC`) only chooses the code that
-//! does the named work. Its calls are followed for what they return: those are the function.
+//! does the named work. Its calls are followed for what they return: those are the function. Functions
+//! that a runtime of OpenMP is given to call are followed from then on, too.
+
+mod openmp;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use unspool_binary::{FileOffset, FunctionKind, FunctionNames, Module, RuntimeAddress};
+use unspool_binary::{
+    FileOffset, FoundFunction, FunctionKind, FunctionNames, Module, RuntimeAddress,
+};
 use unspool_code_cache::emit::gpr;
-use unspool_events::{Event, FunctionId, RecordSink, Span, TracedFunction};
+use unspool_events::{CalledBack, Event, FunctionId, RecordSink, Span, TracedFunction};
 use unspool_kernel::guarded;
 use unspool_kernel::lock::Mutex;
 
@@ -19,6 +24,8 @@ use crate::trace_buffer::TraceBuffer;
 use unspool_engine::annotation::Annotation;
 use unspool_engine::process::Process;
 use unspool_engine::thread::Thread;
+
+use openmp::{Arguments, Noted};
 
 /// A call that has not returned.
 #[derive(Debug, Clone)]
@@ -46,14 +53,27 @@ const STORING: [&str; 1] = ["posix_memalign"];
 /// Which addresses are of interest.
 pub(crate) struct Functions {
     names: FunctionNames,
+    /// Those that are of interest where a runtime of OpenMP is.
+    with_openmp: Option<WithOpenMp>,
     library: annotations::Library,
     any: AtomicBool,
     hooks: Mutex<Hooks>,
 }
 
+/// What is followed where a runtime of OpenMP is.
+struct WithOpenMp {
+    runtime: FunctionNames,
+    beside: FunctionNames,
+}
+
 #[derive(Default)]
 struct Hooks {
     entries: HashMap<u64, EnteredFunction>,
+    /// Whether a runtime of OpenMP is there, and what is to be followed if one comes.
+    has_openmp: bool,
+    beside_openmp: Vec<(u64, String)>,
+    /// What runtimes were given to be called.
+    called_back: HashSet<(u64, CalledBack)>,
     /// What was chosen for a name.
     chosen: BTreeSet<(u64, String)>,
     /// Return addresses of traced calls.
@@ -68,13 +88,22 @@ struct Hooks {
 /// What a function is that begins at an address.
 #[derive(Debug, Clone, Default)]
 struct EnteredFunction {
-    /// Those that are traced, since several names may stand for the same code, and whether they leave
-    /// their result where their first argument points.
-    traced: Vec<(FunctionId, bool)>,
+    /// Those that are traced, since several names may stand for the same code.
+    traced: Vec<Traced>,
     /// One that chooses the code of a function with this name.
     chooses: Option<String>,
     /// One by which the program says something of itself.
     said: Option<Annotation>,
+}
+
+/// A function that is traced.
+#[derive(Debug, Clone, Copy)]
+struct Traced {
+    function: FunctionId,
+    /// Whether it leaves its result where its first argument points.
+    stores_result: bool,
+    /// What else is noted of its calls.
+    noted: Noted,
 }
 
 impl Hooks {
@@ -90,39 +119,71 @@ impl Hooks {
             name: name.to_owned(),
             address,
         });
-        self.entry(address)
-            .traced
-            .push((id, STORING.contains(&name)));
+        self.entry(address).traced.push(Traced {
+            function: id,
+            stores_result: STORING.contains(&name),
+            noted: openmp::noted_of(name),
+        });
+    }
+
+    /// Adds a function where what was there before is gone.
+    fn add_anew(&mut self, address: u64, name: &str, writer: &dyn RecordSink) {
+        self.entry(address).traced.clear();
+        self.add(address, name, writer);
+    }
+
+    /// What is to be followed beside a runtime of OpenMP, once there is one. Returns where.
+    fn begin_openmp(&mut self, writer: &dyn RecordSink) -> Vec<u64> {
+        self.has_openmp = true;
+        let beside = std::mem::take(&mut self.beside_openmp);
+        for (address, name) in &beside {
+            self.add_anew(*address, name, writer);
+        }
+        beside.into_iter().map(|(address, _)| address).collect()
     }
 }
 
 impl Functions {
-    pub(crate) fn new(names: &[String]) -> Functions {
+    /// Those with these names; and, if `with_openmp`, where a runtime of OpenMP is, its functions,
+    /// what it calls, and those with the names that are given for that.
+    pub(crate) fn new(names: &[String], with_openmp: Option<&[String]>) -> Functions {
+        let with_openmp = with_openmp.map(|beside| {
+            let beside = beside.iter().filter(|name| !names.contains(name));
+            WithOpenMp {
+                runtime: FunctionNames::new(openmp::NAMES),
+                beside: FunctionNames::new(beside.map(String::as_str)),
+            }
+        });
         Functions {
             names: FunctionNames::new(names.iter().map(String::as_str)),
+            with_openmp,
             library: annotations::Library::default(),
             any: AtomicBool::new(false),
             hooks: Mutex::default(),
         }
     }
 
-    /// Finds the wanted functions of a module that was mapped.
+    /// Finds the wanted functions of a module that was mapped. Returns where code that was mapped
+    /// before is to be translated anew.
+    #[must_use]
     pub(crate) fn find_in(
         &self,
         module: &Module,
         address: u64,
         offset: u64,
         writer: &dyn RecordSink,
-    ) {
+    ) -> Vec<u64> {
         let found = module.functions_named(&self.names);
         let library = self.library.find_in(module);
-        if found.is_empty() && library.is_empty() {
-            return;
+        let (of_openmp, beside) = self.found_with_openmp(module);
+        if found.is_empty() && library.is_empty() && of_openmp.is_empty() && beside.is_empty() {
+            return Vec::new();
         }
         let Some(bias) = module.bias_of_mapping(RuntimeAddress(address), FileOffset(offset), true)
         else {
-            return;
+            return Vec::new();
         };
+        let place = |found: &FoundFunction<'_, '_>| found.function.address().in_program(bias).0;
         let mut hooks = self.hooks.lock();
         for (address, said) in library {
             let address = address.in_program(bias).0;
@@ -133,7 +194,7 @@ impl Functions {
         }
         let mut here: BTreeMap<u64, BTreeSet<&str>> = BTreeMap::new();
         for found in found {
-            let address = found.function.address().in_program(bias).0;
+            let address = place(&found);
             hooks.found.insert(found.asked.to_owned());
             if found.function.kind() == FunctionKind::Resolver {
                 hooks.entry(address).chooses = Some(found.asked.to_owned());
@@ -149,6 +210,45 @@ impl Functions {
                 hooks.add(address, name, writer);
             }
         }
+        hooks
+            .beside_openmp
+            .extend(beside.iter().map(|it| (place(it), it.asked.to_owned())));
+        // Several symbols stand for the same code: one is enough.
+        let of_openmp: BTreeMap<u64, FoundFunction<'_, '_>> =
+            of_openmp.into_iter().map(|it| (place(&it), it)).collect();
+        for (address, found) in &of_openmp {
+            let symbol = String::from_utf8_lossy(found.function.symbol());
+            hooks.add_anew(*address, &symbol, writer);
+        }
+        match hooks.has_openmp || !of_openmp.is_empty() {
+            true => {
+                self.any.store(true, Ordering::Release);
+                hooks.begin_openmp(writer)
+            }
+            false => Vec::new(),
+        }
+    }
+
+    /// The functions of a module that is a runtime of OpenMP, none where it is not, and those that are
+    /// followed beside one.
+    fn found_with_openmp<'module>(
+        &self,
+        module: &'module Module,
+    ) -> (
+        Vec<FoundFunction<'_, 'module>>,
+        Vec<FoundFunction<'_, 'module>>,
+    ) {
+        let Some(with_openmp) = &self.with_openmp else {
+            return Default::default();
+        };
+        let mut runtime = module.functions_named(&with_openmp.runtime);
+        if !runtime
+            .iter()
+            .any(|it| openmp::is_of_runtime(it.function.symbol()))
+        {
+            runtime.clear();
+        }
+        (runtime, module.functions_named(&with_openmp.beside))
     }
 
     /// What has become of the names that were asked for.
@@ -182,6 +282,10 @@ impl Functions {
         for (address, name) in &chosen {
             hooks.add(*address, name, writer);
         }
+        let called_back: Vec<_> = hooks.called_back.iter().copied().collect();
+        for (address, what) in called_back {
+            hooks.add_anew(address, what.name(), writer);
+        }
     }
 
     /// Control has reached a hooked address: a traced function starts there, or a call returns there.
@@ -195,10 +299,11 @@ impl Functions {
     ) -> Option<Annotation> {
         self.leave(thread, buffer, frames, pc);
         let entry = self.hooks.lock().entries.get(&pc).cloned()?;
-        let functions = entry.traced.into_iter().map(|(function, stores_result)| {
-            let result_at = stores_result.then(|| thread.register(gpr::RDI));
+        self.note_more(thread, buffer, &entry.traced);
+        let functions = entry.traced.into_iter().map(|traced| {
+            let result_at = traced.stores_result.then(|| thread.register(gpr::RDI));
             Called::TracedFunction {
-                function,
+                function: traced.function,
                 result_at,
             }
         });
@@ -209,6 +314,45 @@ impl Functions {
             self.enter(thread, buffer, frames, called);
         }
         entry.said
+    }
+
+    /// Notes what is wanted of a call besides its first arguments, and has what it gives to be called
+    /// followed.
+    fn note_more(&self, thread: &Thread, buffer: &mut TraceBuffer, traced: &[Traced]) {
+        let arguments = Arguments(thread);
+        for Traced { noted, .. } in traced {
+            if noted.has_further {
+                buffer.event(&Event::Span(Span::FurtherArguments {
+                    arguments: arguments.further(),
+                }));
+            }
+            for (dependence, address) in noted.dependences(&arguments) {
+                buffer.event(&Event::Span(Span::Dependence {
+                    dependence,
+                    address,
+                }));
+            }
+            for called_back in noted.called_back(&arguments) {
+                let sink = buffer.recording.sink();
+                self.is_called_back(thread.process, called_back, &*sink);
+            }
+        }
+    }
+
+    /// A runtime was given a function to call.
+    fn is_called_back(
+        &self,
+        process: &Process,
+        called_back: (u64, CalledBack),
+        writer: &dyn RecordSink,
+    ) {
+        let mut hooks = self.hooks.lock();
+        if hooks.called_back.insert(called_back) {
+            let (address, what) = called_back;
+            hooks.add(address, what.name(), writer);
+            drop(hooks);
+            translate_anew(process, address);
+        }
     }
 
     /// Calls have returned.
@@ -289,6 +433,6 @@ impl Functions {
 }
 
 /// A translation without a hook would not notice what happens there.
-fn translate_anew(process: &Process, address: u64) {
+pub(crate) fn translate_anew(process: &Process, address: u64) {
     process.code().cache.invalidate(address..address + 1);
 }

@@ -13,7 +13,7 @@ use unspool_kernel::lock::Mutex;
 use unspool_kernel::regions::{Object, Regions};
 use unspool_kernel::{layout, maps};
 
-use crate::functions::Functions;
+use crate::functions::{Functions, translate_anew};
 use crate::trace_buffer::TraceBuffer;
 use unspool_engine::call::Call;
 use unspool_engine::process::Process;
@@ -113,8 +113,14 @@ impl Modules {
         }
     }
 
-    /// Code of a file was mapped. What is wanted of it is found.
-    pub(crate) fn define(&self, sink: &dyn RecordSink, functions: &Functions, code: &FileCode) {
+    /// Code of a file was mapped. What is wanted of it is found. Returns where code that was mapped
+    /// before is to be translated anew.
+    pub(crate) fn define(
+        &self,
+        sink: &dyn RecordSink,
+        functions: &Functions,
+        code: &FileCode,
+    ) -> Vec<u64> {
         let &FileCode {
             ref path,
             address,
@@ -122,7 +128,7 @@ impl Modules {
             size,
         } = code;
         let Ok(module) = unspool_binary::Module::open(path) else {
-            return;
+            return Vec::new();
         };
         {
             let mut modules = self.0.lock();
@@ -134,7 +140,7 @@ impl Modules {
                 build_id: module.build_id().unwrap_or_default().to_vec(),
             });
         }
-        functions.find_in(&module, address, offset, sink);
+        functions.find_in(&module, address, offset, sink)
     }
 
     /// Adds an event for each module of which there is none yet.
@@ -165,7 +171,9 @@ impl Modules {
             buffer.event(&Event::Mapping(Mapping::ModuleUnload { module }));
         }
         if let Some(code) = FileCode::mapped_by(call, result) {
-            self.define(&*buffer.recording.sink(), functions, &code);
+            for address in self.define(&*buffer.recording.sink(), functions, &code) {
+                translate_anew(process, address);
+            }
             self.tell(process, buffer);
         }
     }

@@ -23,6 +23,9 @@ pub struct TracePlan {
     pub registered_only: bool,
     /// Names of functions whose calls are traced.
     pub functions: Vec<String>,
+    /// Whether, where a runtime of OpenMP is, calls of its functions are traced and of what it is given
+    /// to call, and the names of those whose calls are traced then, too.
+    pub functions_with_openmp: Option<Vec<String>>,
     /// Trace accesses only inside regions of interest.
     pub regions_only: bool,
     /// Bytes of a line, a power of two.
@@ -173,6 +176,7 @@ impl Default for TracePlan {
             order: Order::LineAtomic,
             registered_only: false,
             functions: Vec::new(),
+            functions_with_openmp: None,
             regions_only: false,
             granule: 64,
             locks: 0,
@@ -203,7 +207,8 @@ impl TracePlan {
             | u32::from(self.summary) << 4
             | u32::from(self.progress) << 5
             | u32::from(self.strict) << 6
-            | u32::from(self.instructions) << 7;
+            | u32::from(self.instructions) << 7
+            | u32::from(self.functions_with_openmp.is_some()) << 8;
         let numbers = [
             self.order as u64,
             u64::from(flags),
@@ -212,11 +217,14 @@ impl TracePlan {
             self.buffer,
             self.max_skew,
             self.noise,
+            self.functions.len() as u64,
         ];
         let numbers = numbers.into_iter().chain(self.run.numbers());
         let mut words = self.output.encode().to_vec();
         words.extend(numbers.map(|number| number.to_string().into_bytes()));
-        words.extend(self.functions.iter().map(|name| name.clone().into_bytes()));
+        let names = self.functions.iter();
+        let names = names.chain(self.functions_with_openmp.iter().flatten());
+        words.extend(names.map(|name| name.clone().into_bytes()));
         ClientPlan {
             client: CLIENT.to_owned(),
             words,
@@ -238,18 +246,24 @@ impl TracePlan {
         let granule = u32::try_from(number()?).ok()?;
         let (locks, buffer, max_skew) = (number()?, number()?, number()?);
         let noise = number()?;
+        let function_count = usize::try_from(number()?).ok()?;
         let mut run = [0; 6];
         for word in &mut run {
             *word = number()?;
         }
-        let functions = words
+        let mut functions = words
             .map(|name| String::from_utf8(name).ok())
             .collect::<Option<Vec<String>>>()?;
+        if functions.len() < function_count {
+            return None;
+        }
+        let beside = functions.split_off(function_count);
         Some(TracePlan {
             output,
             order,
             registered_only: flags & 1 != 0,
             functions,
+            functions_with_openmp: (flags & 256 != 0).then_some(beside),
             regions_only: flags & 2 != 0,
             granule,
             locks,
@@ -283,6 +297,7 @@ mod tests {
             output: TraceOutput::File("/tmp/a,b%c d".into()),
             order: Order::Ticket,
             functions: vec!["atomic_trace::start_roi".into(), "f,g".into()],
+            functions_with_openmp: Some(vec!["malloc".into()]),
             verify: true,
             instructions: true,
             noise: 7,

@@ -80,7 +80,7 @@ impl Tracer {
             fragments: Fragments::default(),
             value_calls: ValueCalls::default(),
             check_sites: CheckSites::reserve(has_sites).map_err(TraceError::ReserveOwners)?,
-            functions: Functions::new(&plan.functions),
+            functions: Functions::new(&plan.functions, plan.functions_with_openmp.as_deref()),
             modules: Modules::default(),
             said: Said::default(),
             ownership,
@@ -135,7 +135,9 @@ impl Tracer {
     fn define_modules(&self, code: impl Iterator<Item = FileCode>) {
         let sink = self.recording.sink();
         self.modules.define_kernels(&*sink);
-        code.for_each(|code| self.modules.define(&*sink, &self.functions, &code));
+        // Nothing that runs was translated without what is found here: the program has not begun, or
+        // its hooks are those of before.
+        code.for_each(|code| _ = self.modules.define(&*sink, &self.functions, &code));
     }
 
     /// Translations are gone, and what was known of them.

@@ -2,7 +2,7 @@
 
 /// What a function does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Operation {
+pub(crate) enum Operation {
     /// Its result is a block.
     Allocate(Size),
     /// Its result says whether there is one, whose address it has left where its first argument points.
@@ -15,7 +15,7 @@ pub(super) enum Operation {
 
 /// How large a block is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Size {
+pub(crate) enum Size {
     /// As an argument says.
     Argument(usize),
     /// So many elements of so many bytes.
@@ -70,14 +70,14 @@ pub fn functions() -> impl Iterator<Item = &'static str> {
 }
 
 /// What the function of a name does.
-pub(super) fn operation_of(name: &str) -> Option<Operation> {
+pub(crate) fn operation_of(name: &str) -> Option<Operation> {
     let found = FUNCTIONS.iter().find(|(known, _)| *known == name);
     found.map(|(_, operation)| *operation)
 }
 
 impl Operation {
     /// The block that goes with a call, if one does.
-    pub(super) fn frees(self, arguments: &[u64; 3]) -> Option<u64> {
+    pub(crate) fn frees(self, arguments: &[u64; 3]) -> Option<u64> {
         match self {
             Operation::Free | Operation::Reallocate(_) => Some(arguments[0]).filter(|it| *it != 0),
             Operation::Allocate(_) | Operation::AllocateStored(_) => None,
@@ -85,7 +85,7 @@ impl Operation {
     }
 
     /// How many bytes a call asks for, if it asks for any block.
-    pub(super) fn allocates(self, arguments: &[u64; 3]) -> Option<u64> {
+    pub(crate) fn allocates(self, arguments: &[u64; 3]) -> Option<u64> {
         match self {
             Operation::Allocate(size)
             | Operation::AllocateStored(size)
@@ -98,7 +98,7 @@ impl Operation {
     }
 
     /// The block that a call has given, from what it has returned and stored.
-    pub(super) fn result(self, value: u64, stored: Option<u64>) -> Option<u64> {
+    pub(crate) fn result(self, value: u64, stored: Option<u64>) -> Option<u64> {
         let address = match self {
             // An `int`: the upper half of the register is anything.
             Operation::AllocateStored(_) => stored.filter(|_| value as u32 == 0)?,

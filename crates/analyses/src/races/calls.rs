@@ -34,6 +34,8 @@ const UNLOCK_PI: u64 = 7;
 const TRYLOCK_PI: u64 = 8;
 const WAIT_REQUEUE_PI: u64 = 11;
 const LOCK_PI2: u64 = 13;
+/// That memory is for a stack: `include/uapi/asm-generic/mman.h`.
+const MAP_STACK: u64 = 0x2_0000;
 /// Without the flags beside it.
 const COMMAND: u64 = 0x7f;
 
@@ -138,6 +140,13 @@ impl PendingCall {
 
     fn futex_command(&self) -> Option<u64> {
         (self.number == FUTEX).then_some(self.arguments[1] & COMMAND)
+    }
+
+    /// The memory that the call has mapped for a stack, if it has.
+    pub(super) fn mapped_stack(&self, result: i64) -> Option<(u64, u64)> {
+        let is_for_stack = self.number == MMAP && self.arguments[3] & MAP_STACK != 0;
+        let address = u64::try_from(result).ok().filter(|_| is_for_stack)?;
+        Some((address, self.arguments[1]))
     }
 
     /// A range that is given back, and may be somebody else's before the call has returned.

@@ -13,6 +13,7 @@ use unspool_events::{Access, AccessFlags, AccessKind, ThreadId};
 use super::cell::{Bytes, Record};
 use super::clock::VectorClock;
 use super::findings::{Circumstances, Findings, Meeting, Moment};
+use super::openmp::{Known, PartKind, Parts};
 use super::plans::Plans;
 use super::shadow::{Page, Shadow, parts};
 use super::sites::{Origin, SiteId, Sites};
@@ -58,6 +59,8 @@ pub(super) struct Detector {
     plans: Plans,
     pub(super) findings: Findings,
     pub(super) heap: Heap,
+    /// What threads execute for OpenMP: each is a thread here.
+    pub(super) parts: Parts,
     moment: Moment,
     blindness: Blindness,
     most_bytes: usize,
@@ -119,6 +122,7 @@ impl Detector {
             plans: Plans::default(),
             findings: Findings::new(most_bytes / SHARE_OF_EDGES),
             heap: Heap::new(most_bytes / SHARE_OF_BLOCKS),
+            parts: Parts::default(),
             moment: Moment {
                 generation: 0,
                 number: 0,
@@ -131,15 +135,15 @@ impl Detector {
         }
     }
 
-    /// Accesses of one thread that follow each other.
+    /// Accesses of one thread that follow each other, or of a part that it executes.
     pub(super) fn accesses(
         &mut self,
-        id: ThreadId,
+        (thread, id): (ThreadId, ThreadId),
         batch: &[Access],
         paths: &mut CallPaths,
         watch: &mut impl Watch,
     ) {
-        let mut path = paths.thread(id);
+        let mut path = paths.thread(thread);
         self.follow(id, batch, &mut path, watch);
         if let Some(last) = batch.last() {
             path.is_at(last.pc);
@@ -377,6 +381,10 @@ impl Detector {
         first: Record,
         second: Record,
     ) {
+        let first_thread = self.threads.owner(first.epoch);
+        if self.parts.keep_apart(first_thread, id, cell) {
+            return;
+        }
         let Some(thread) = self.threads.get(id) else {
             return;
         };
@@ -391,7 +399,7 @@ impl Detector {
         let meeting = Meeting {
             cell,
             first,
-            first_thread: self.threads.owner(first.epoch),
+            first_thread,
             second,
             second_thread: id,
             clock: &clock,
@@ -467,6 +475,60 @@ impl Detector {
             }
         }
         self.has_learnt();
+    }
+
+    /// A part of the program begins in a thread, behind what is known there.
+    pub(super) fn begin_part(
+        &mut self,
+        id: ThreadId,
+        kind: PartKind,
+        place: (ThreadId, u64),
+        maker: (ThreadId, ContextId),
+        after: &[Known],
+    ) {
+        self.parts.begin(id, kind, place, maker);
+        let mut clock = VectorClock::default();
+        for known in after {
+            known.add_to(self.moment.generation, &mut clock);
+        }
+        self.threads.create_behind(id, clock);
+        self.start(id, None);
+    }
+
+    /// A part has ended: what it has done is known there.
+    pub(super) fn end_part(&mut self, id: ThreadId, into: &[Known]) {
+        for known in into {
+            self.release_to(id, known);
+        }
+        self.parts.end(id);
+        self.end(id);
+    }
+
+    /// What the thread has done is known there.
+    pub(super) fn release_to(&mut self, id: ThreadId, known: &Known) {
+        if let Some(thread) = self.threads.get(id) {
+            known.add(self.moment.generation, &thread.clock);
+        }
+        self.threads.is_told(id);
+    }
+
+    /// The thread knows what is known there.
+    pub(super) fn acquire_from(&mut self, id: ThreadId, known: &Known) {
+        if let Some(thread) = self.threads.get(id) {
+            known.add_to(self.moment.generation, &mut thread.clock);
+        }
+        self.has_learnt();
+    }
+
+    /// A thread makes accesses that are nobody's whom the program knows: only calls are followed.
+    pub(super) fn pass_over(&mut self, id: ThreadId, batch: &[Access], paths: &mut CallPaths) {
+        let mut path = paths.thread(id);
+        for access in batch {
+            path.access(access);
+        }
+        if let Some(last) = batch.last() {
+            path.is_at(last.pc);
+        }
     }
 
     /// A thread has ended.

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::openmp::PartKind;
 use super::predicted::Unpredicted;
 use super::sites::{Origin, Site};
 use crate::call_paths::ContextId;
@@ -53,6 +54,8 @@ pub struct Race {
     pub occurrences: u64,
     /// When it was first seen, in the order of the trace.
     pub time: u64,
+    /// What of the program each access belongs to, where that is less than a thread.
+    pub parts: [Option<RacingPart>; 2],
     /// The block of the heap that has the first byte, as it was then, if one is known.
     #[serde(skip)]
     pub block: Option<HeapBlock>,
@@ -77,6 +80,18 @@ pub struct RacingAccess {
     /// The calls that led there: see [`super::RaceCheck::calls`].
     #[serde(skip)]
     pub context: ContextId,
+}
+
+/// A part of the program that runs by itself, though a thread executes others, too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct RacingPart {
+    /// What it is.
+    pub kind: PartKind,
+    /// The thread that has made it.
+    pub made_by: u32,
+    /// The calls that led to its making: see [`super::RaceCheck::calls`].
+    #[serde(skip)]
+    pub made_at: ContextId,
 }
 
 /// A thread.

@@ -129,6 +129,12 @@ impl Threads {
         self.is_alone = false;
     }
 
+    /// A thread is about to begin behind what this clock covers.
+    pub(super) fn create_behind(&mut self, child: ThreadId, clock: VectorClock) {
+        self.births.insert(child, clock);
+        self.is_alone = false;
+    }
+
     /// A thread begins. Where its creation was not seen it knows what its parent does.
     pub(super) fn start(&mut self, id: ThreadId, parent: Option<ThreadId>) -> Result<(), NoSlot> {
         let of_parent = || {

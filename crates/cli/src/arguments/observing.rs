@@ -84,6 +84,13 @@ pub(crate) struct TraceArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) functions: Option<PathBuf>,
 
+    /// Record calls of OpenMP's runtimes and what they call, by which `unspool race` tells what of a
+    /// program may run at the same time
+    ///
+    /// Where there is a runtime, calls of functions that allocate and free are recorded, too.
+    #[arg(long)]
+    pub(crate) openmp: bool,
+
     /// Record accesses only between the start and the end of a region of interest
     #[arg(long)]
     pub(crate) roi: bool,

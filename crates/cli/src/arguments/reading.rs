@@ -318,6 +318,11 @@ pub(crate) struct RaceArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) suppressions: Vec<PathBuf>,
 
+    /// Look at a program of OpenMP as at any other: what one thread executes is in the order in which
+    /// it did, and what the runtime does itself orders threads
+    #[arg(long)]
+    pub(crate) no_openmp: bool,
+
     /// Show what unspool's own suppressions leave out, too
     #[arg(long)]
     pub(crate) no_default_suppressions: bool,

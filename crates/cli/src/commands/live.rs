@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use unspool_analyses::heap;
 use unspool_engine::Plan;
 use unspool_events::{Conclusion, LiveAnalysis, Problem, Seen, Sink, TraceHeader, Verdict};
 use unspool_tracer::{Receiver, TraceOutput, TracePlan};
@@ -25,12 +26,26 @@ pub(super) struct Answer {
     pub(super) yields_to_failure: bool,
 }
 
+/// Functions whose calls an analysis needs.
+#[derive(Debug, Default)]
+pub(super) struct FollowedFunctions {
+    pub(super) names: Vec<String>,
+    /// Where a runtime of OpenMP is, its functions, and those with these names, if that is wanted.
+    pub(super) with_openmp: Option<Vec<String>>,
+}
+
+/// The functions that are followed where a runtime of OpenMP is: memory that is given out again is
+/// other memory.
+pub(super) fn followed_with_openmp() -> Vec<String> {
+    heap::functions().map(str::to_owned).collect()
+}
+
 /// Runs a program, and has its records go to the receiver, with the calls of these functions. Does
 /// not return once it has started.
 pub(super) fn run(
     plan: &LivePlan,
     with_values: bool,
-    functions: Vec<String>,
+    functions: FollowedFunctions,
     receiver: Receiver,
 ) -> Result<u8, Failure> {
     let trace = TracePlan {
@@ -41,7 +56,8 @@ pub(super) fn run(
         noise: plan.noise,
         buffer: super::observe::DEFAULT_BUFFER,
         verify: with_values,
-        functions,
+        functions: functions.names,
+        functions_with_openmp: functions.with_openmp,
         ..TracePlan::default()
     };
     let engine_plan = Plan {

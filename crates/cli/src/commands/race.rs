@@ -25,7 +25,7 @@ use unspool_report::Both;
 use unspool_tracer::Receiver;
 
 use super::answer_file::AnswerFile;
-use super::live::{self, Answer};
+use super::live::{self, Answer, FollowedFunctions};
 use super::standard_output::print_result;
 use super::{followed, opened};
 use crate::arguments::{AnnotationChoice, RaceArguments};
@@ -106,13 +106,16 @@ fn race_live(typed: &RaceArguments) -> Result<u8, Failure> {
 }
 
 /// The functions whose calls the analysis needs.
-fn followed_functions(typed: &RaceArguments) -> Vec<String> {
+fn followed_functions(typed: &RaceArguments) -> FollowedFunctions {
     let follows_locks = typed.locks || typed.predict || typed.coverage;
     let of_locks = follows_locks.then(lock_analysis::functions);
     let of_heap = typed.heap.then(heap::functions);
     let names = of_locks.into_iter().flatten();
     let names = names.chain(of_heap.into_iter().flatten());
-    names.map(str::to_owned).collect()
+    FollowedFunctions {
+        names: names.map(str::to_owned).collect(),
+        with_openmp: (!typed.no_openmp).then(live::followed_with_openmp),
+    }
 }
 
 /// What looks at the processes of a run, if a program is to be run.

@@ -4,7 +4,7 @@ use unspool_analyses::{IncrementReplay, IncrementReport};
 use unspool_events::{Seen, TraceHeader};
 use unspool_tracer::Receiver;
 
-use super::live::{self, Answer};
+use super::live::{self, Answer, FollowedFunctions};
 use super::standard_output::print_result;
 use super::{followed, opened};
 use crate::arguments::ReplayIncrementsArguments;
@@ -45,7 +45,9 @@ pub(crate) fn replay(typed: &ReplayIncrementsArguments) -> Result<u8, Failure> {
 /// Recounts while a program runs.
 fn replay_live(typed: &ReplayIncrementsArguments) -> Result<u8, Failure> {
     match (LivePlan::new(&typed.live)?, receiver(typed.clone())?) {
-        (Some(plan), Some(receiver)) => live::run(&plan, false, Vec::new(), receiver),
+        (Some(plan), Some(receiver)) => {
+            live::run(&plan, false, FollowedFunctions::default(), receiver)
+        }
         _ => Err(Failure::new("there is neither a trace nor a program")),
     }
 }

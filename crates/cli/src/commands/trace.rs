@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use unspool_engine::Plan;
 use unspool_tracer::TraceOutput;
 
+use super::live::followed_with_openmp;
 use super::observe::{DEFAULT_BUFFER, observe};
 use super::tool;
 use crate::failure::Failure;
@@ -26,6 +27,7 @@ pub(crate) fn trace(plan: &TracePlan) -> Result<u8, Failure> {
         order: plan.order,
         registered_only: plan.registered_only,
         functions: plan.functions.clone(),
+        functions_with_openmp: plan.openmp.then(followed_with_openmp),
         regions_only: plan.region_only,
         granule: plan.granule,
         locks: plan.locks.map_or(0, u64::from),

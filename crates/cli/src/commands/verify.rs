@@ -8,7 +8,7 @@ use unspool_events::{Seen, TraceHeader};
 use unspool_report::Both;
 use unspool_tracer::Receiver;
 
-use super::live::{self, Answer};
+use super::live::{self, Answer, FollowedFunctions};
 use super::standard_output::print_result;
 use super::{followed, opened};
 use crate::arguments::VerifyArguments;
@@ -71,7 +71,9 @@ fn follow(input: &Path) -> Result<(TraceHeader, ValueReport, u8), Failure> {
 /// Checks a program while it runs.
 fn verify_live(typed: &VerifyArguments) -> Result<u8, Failure> {
     match (LivePlan::new(&typed.live)?, receiver(typed.clone())?) {
-        (Some(plan), Some(receiver)) => live::run(&plan, true, Vec::new(), receiver),
+        (Some(plan), Some(receiver)) => {
+            live::run(&plan, true, FollowedFunctions::default(), receiver)
+        }
         _ => Err(Failure::new("there is neither a trace nor a program")),
     }
 }

@@ -87,6 +87,8 @@ pub(crate) struct TracePlan {
     pub(crate) registered_only: bool,
     /// Names of the functions whose calls and returns are recorded.
     pub(crate) functions: Vec<String>,
+    /// Calls of OpenMP's runtimes are recorded.
+    pub(crate) openmp: bool,
     /// Only regions of interest are recorded.
     pub(crate) region_only: bool,
     /// Bytes in a unit of ownership; a power of two from 8 to 4096.
@@ -156,6 +158,7 @@ impl TryFrom<TraceArguments> for TracePlan {
                 .map(read_functions)
                 .transpose()?
                 .unwrap_or_default(),
+            openmp: typed.openmp,
             region_only: typed.roi,
             granule: typed.granule,
             locks: typed.locks,

@@ -4,6 +4,48 @@ use super::KnownStream;
 use super::words::{Fields, Record, Unreadable};
 use crate::id::FunctionId;
 
+/// How a task depends on others that name the same address: how OpenMP says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Dependence {
+    /// `in`: behind those that are not `in` too.
+    In = 0,
+    /// `out` and `inout`: behind all.
+    Out = 1,
+    /// `mutexinoutset`: behind those of other kinds, and never beside one of its own.
+    MutexInOutSet = 2,
+    /// `inoutset`: behind those of other kinds.
+    InOutSet = 3,
+}
+
+impl Dependence {
+    /// All kinds.
+    pub const ALL: [Dependence; 4] = [
+        Dependence::In,
+        Dependence::Out,
+        Dependence::MutexInOutSet,
+        Dependence::InOutSet,
+    ];
+
+    /// The inverse of `dependence as u64`.
+    #[must_use]
+    pub fn from_u64(value: u64) -> Option<Dependence> {
+        let mut all = Dependence::ALL.into_iter();
+        all.find(|dependence| *dependence as u64 == value)
+    }
+
+    /// As OpenMP writes it; `out` stands for `inout`, too.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Dependence::In => "in",
+            Dependence::Out => "out",
+            Dependence::MutexInOutSet => "mutexinoutset",
+            Dependence::InOutSet => "inoutset",
+        }
+    }
+}
+
 /// The thread enters or leaves something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Span {
@@ -32,6 +74,20 @@ pub enum Span {
     RegionStart,
     /// A region of interest ends.
     RegionEnd,
+    /// More of the call that is noted next in the thread, of functions for which that is wanted: the
+    /// fourth to ninth integer argument.
+    FurtherArguments {
+        /// What they are; 0 where it cannot be read.
+        arguments: [u64; 6],
+    },
+    /// More of the call that is noted next in the thread: what a task depends on that it makes, or
+    /// waits for.
+    Dependence {
+        /// How.
+        dependence: Dependence,
+        /// On what.
+        address: u64,
+    },
 }
 
 impl Record for Span {
@@ -60,6 +116,17 @@ impl Record for Span {
             }
             Span::RegionStart => 3,
             Span::RegionEnd => 4,
+            Span::FurtherArguments { arguments } => {
+                words.extend(arguments);
+                5
+            }
+            Span::Dependence {
+                dependence,
+                address,
+            } => {
+                words.extend([*dependence as u64, *address]);
+                6
+            }
         }
     }
 
@@ -78,6 +145,13 @@ impl Record for Span {
             },
             3 => Span::RegionStart,
             4 => Span::RegionEnd,
+            5 => Span::FurtherArguments {
+                arguments: fields.array()?,
+            },
+            6 => Span::Dependence {
+                dependence: fields.one_of(Dependence::from_u64)?,
+                address: fields.word()?,
+            },
             _ => return Err(Unreadable::Kind),
         })
     }

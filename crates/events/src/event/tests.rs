@@ -42,6 +42,11 @@ pub(crate) fn any_event() -> impl Strategy<Value = Event> {
         ),
         Just(Event::Span(Span::RegionStart)),
         Just(Event::Span(Span::RegionEnd)),
+        any::<[u64; 6]>().prop_map(|arguments| Event::Span(Span::FurtherArguments { arguments })),
+        (0..4_u64, any::<u64>()).prop_map(|(dependence, address)| Event::Span(Span::Dependence {
+            dependence: Dependence::from_u64(dependence).expect("in range"),
+            address,
+        })),
         any::<u32>().prop_map(|signal| Event::Thread(ThreadEvent::HandlerCalled { signal })),
         Just(Event::Thread(ThreadEvent::ClockMoved)),
         (operation, any::<u64>()).prop_map(|(operation, object)| Event::Synchronisation(

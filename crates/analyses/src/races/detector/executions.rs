@@ -24,14 +24,14 @@ enum End {
 }
 
 impl Detector {
-    /// Executions of one thread that follow each other.
+    /// Executions of one thread that follow each other, or of a part that it executes.
     pub(in crate::races) fn executions(
         &mut self,
-        id: ThreadId,
+        (thread, id): (ThreadId, ThreadId),
         executions: &Executions<'_>,
         paths: &mut CallPaths,
     ) {
-        let mut path = paths.thread(id);
+        let mut path = paths.thread(thread);
         let mut next = 0;
         while next < executions.len() {
             let run = executions.even_run(next);
@@ -51,17 +51,30 @@ impl Detector {
         self.stay_in_bounds();
     }
 
+    /// A thread makes accesses that are nobody's whom the program knows: only calls are followed.
+    pub(in crate::races) fn pass_over_executions(
+        &mut self,
+        id: ThreadId,
+        executions: &Executions<'_>,
+        paths: &mut CallPaths,
+    ) {
+        let mut path = paths.thread(id);
+        for number in 0..executions.len() {
+            let execution = executions.get(number);
+            follow_calls(&execution, execution.accesses(), &mut path);
+        }
+        let last = executions.get(executions.len() - 1);
+        if let Some(last) = last.accesses().last() {
+            path.is_at(last.pc);
+        }
+    }
+
     fn execution(&mut self, id: ThreadId, execution: &Execution<'_>, path: &mut Follower<'_>) {
         let accesses = execution.accesses();
         let (mut first, mut done) = (0, 0);
         while done < accesses.len() {
             if self.threads.is_alone() {
-                for access in &accesses[done..] {
-                    if access.flags.contains(AccessFlags::RETURN_ADDRESS) {
-                        path.access(&execution.access(access));
-                    }
-                }
-                return;
+                return follow_calls(execution, &accesses[done..], path);
             }
             let stretch = Stretch {
                 code: execution.code(),
@@ -130,6 +143,15 @@ impl Detector {
             }
         }
         End::OfExecution
+    }
+}
+
+/// Follows the calls and returns among accesses.
+fn follow_calls(execution: &Execution<'_>, accesses: &[PlainAccess], path: &mut Follower<'_>) {
+    for access in accesses {
+        if access.flags.contains(AccessFlags::RETURN_ADDRESS) {
+            path.access(&execution.access(access));
+        }
     }
 }
 
