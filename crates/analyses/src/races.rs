@@ -43,6 +43,7 @@ use unspool_events::{
 pub use atomicity::Atomicity;
 use atomicity::{PlainWords, Suspect};
 use calls::{Calls, Meaning, channel};
+use clock::Epoch;
 pub use detector::Blindness;
 use detector::{Channel, Detector};
 use findings::{Circumstances, Findings, Pair, Side};
@@ -57,11 +58,15 @@ use threads::HeldLocks;
 use crate::call_paths::{CallPaths, CallSite, ContextId};
 use crate::locks::{Certainty, LockCheck, LockReport, LockStep};
 
+/// So many threads, and parts of programs of OpenMP, are told apart that nothing has waited for.
+pub const TOLD_APART: u32 = Epoch::SLOTS - 1;
+
 /// Looks for races. Takes the events in order of time.
 #[derive(Debug)]
 pub struct RaceCheck {
     detector: Detector,
     openmp: OpenMp,
+    knows_openmp: bool,
     calls: Calls,
     paths: CallPaths,
     /// Where threads were created that have not begun.
@@ -102,6 +107,7 @@ impl RaceCheck {
         RaceCheck {
             detector: Detector::new(most_bytes, blindness),
             openmp: OpenMp::default(),
+            knows_openmp: true,
             calls: Calls::default(),
             paths: CallPaths::new(
                 usize::try_from(most_bytes / SHARE_OF_PATHS).unwrap_or(usize::MAX),
@@ -121,6 +127,16 @@ impl RaceCheck {
     pub fn predicting(self, most_bytes: u64) -> RaceCheck {
         RaceCheck {
             prediction: Some(Box::new(Prediction::new(most_bytes / SHARE_OF_PREDICTION))),
+            ..self
+        }
+    }
+
+    /// The same, and a program of OpenMP is one like any other: what a thread executes is ordered as it
+    /// was executed, and threads by what the runtime does.
+    #[must_use]
+    pub fn without_openmp(self) -> RaceCheck {
+        RaceCheck {
+            knows_openmp: false,
             ..self
         }
     }
@@ -230,6 +246,7 @@ impl RaceCheck {
             unpredicted: self.prediction.as_ref().map(|it| it.unpredicted()),
             accesses_checked: self.detector.checked,
             forgotten: self.detector.forgotten,
+            begun_anew: self.detector.begun_anew,
             saw_heap: self.detector.heap.saw_functions(),
             blocks_forgotten: self.detector.heap.forgotten,
             calls_missing: self.paths.missing() + sites.calls_left_out,
@@ -529,7 +546,9 @@ impl Sink for RaceCheck {
     fn function(&mut self, function: &TracedFunction) {
         self.locks.function(function);
         self.detector.heap.function(function);
-        self.openmp.function(function);
+        if self.knows_openmp {
+            self.openmp.function(function);
+        }
     }
 
     fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {

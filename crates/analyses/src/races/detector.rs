@@ -66,8 +66,10 @@ pub(super) struct Detector {
     most_bytes: usize,
     /// Accesses after which memory is measured again.
     next_measurement: u64,
-    /// How often all was forgotten for want of memory or of slots.
+    /// How often all was forgotten for want of memory.
     pub(super) forgotten: u64,
+    /// How often it was for want of slots.
+    pub(super) begun_anew: u64,
     /// Accesses that were checked.
     pub(super) checked: u64,
 }
@@ -131,6 +133,7 @@ impl Detector {
             most_bytes,
             next_measurement: BETWEEN_MEASUREMENTS,
             forgotten: 0,
+            begun_anew: 0,
             checked: 0,
         }
     }
@@ -605,7 +608,7 @@ impl Detector {
 
     /// All slots are taken: nothing that came before is known any more.
     fn begin_anew(&mut self) {
-        self.forgotten += 1;
+        self.begun_anew += 1;
         self.moment.generation += 1;
         self.shadow.forget_all();
         self.words.forget_clocks();

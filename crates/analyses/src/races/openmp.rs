@@ -294,7 +294,7 @@ impl OpenMp {
                         self.part_ends(detector, &frame.what);
                     }
                     if let Some(frame) = ended {
-                        self.returns(detector, (id, context), frame.what, (value, stored));
+                        self.returns(detector, id, frame.what, (value, stored));
                     }
                 }
             }
@@ -363,9 +363,7 @@ impl OpenMp {
                 }
                 let place = (id, stack_pointer);
                 Some(What::Program(match what {
-                    CalledBack::Region => {
-                        self.region_begins(detector, place, context, (address, arguments))
-                    }
+                    CalledBack::Region => self.region_begins(detector, place, (address, arguments)),
                     CalledBack::Task => self.task_begins(detector, place, (address, arguments)),
                     CalledBack::Caller => self.threads.get(&id)?.part(id).map(|part| Running {
                         part,
@@ -382,7 +380,7 @@ impl OpenMp {
     fn returns(
         &mut self,
         detector: &mut Detector,
-        (id, context): (ThreadId, ContextId),
+        id: ThreadId,
         what: What,
         (value, stored): (u64, Option<u64>),
     ) {
@@ -397,7 +395,7 @@ impl OpenMp {
             What::Program(_) => self.part_ends(detector, &what),
             What::Runtime(call) => {
                 if let Some(caller) = call.caller {
-                    self.leaves(detector, (id, context), caller, &call, value);
+                    self.leaves(detector, id, caller, &call, value);
                 }
             }
         }
@@ -454,12 +452,12 @@ impl OpenMp {
                     Given::Gnu => (first, second),
                     Given::Llvm => (third, 0),
                 };
-                let team = self.fork(key);
+                let team = self.fork(key, (caller, context));
                 call.team = Some(team);
                 self.teams.get(&team).map(|team| team.fork.clone())
             }
             Operation::RegionStart => {
-                let team = self.fork((first, second));
+                let team = self.fork((first, second), (caller, context));
                 self.tasks.entry(part).or_default().open_region = Some(team);
                 self.teams.get(&team).map(|team| team.fork.clone())
             }
@@ -553,7 +551,7 @@ impl OpenMp {
     fn leaves(
         &mut self,
         detector: &mut Detector,
-        (id, context): (ThreadId, ContextId),
+        id: ThreadId,
         caller: ThreadId,
         call: &RuntimeCall,
         value: u64,
@@ -635,7 +633,7 @@ impl OpenMp {
                     let sections = self.tasks.get(&part).and_then(|it| it.sections.clone());
                     learnt.extend(sections.map(|it| it.done));
                 } else if is_in_team {
-                    self.section_begins(detector, (id, context), part);
+                    self.section_begins(detector, id, part);
                 }
             }
             _ => {}
@@ -650,13 +648,15 @@ impl OpenMp {
     }
 
     /// Somebody begins a region, or one more that cannot be told from it.
-    fn fork(&mut self, key: (u64, u64)) -> TeamId {
+    fn fork(&mut self, key: (u64, u64), maker: (ThreadId, ContextId)) -> TeamId {
         let next = &mut self.teams_made;
         let id = *self.active.entry(key).or_insert_with(|| {
             *next += 1;
             TeamId(*next)
         });
-        self.teams.entry(id).or_default().waiting += 1;
+        let team = self.teams.entry(id).or_default();
+        team.waiting += 1;
+        team.maker.get_or_insert(maker);
         id
     }
 
@@ -685,14 +685,13 @@ impl OpenMp {
         &mut self,
         detector: &mut Detector,
         place: (ThreadId, u64),
-        context: ContextId,
         (function, arguments): (u64, [u64; 3]),
     ) -> Option<Running> {
         let active = self.active.get(&(function, arguments[0]));
         let id = *active.or_else(|| self.active.get(&(function, 0)))?;
         let team = self.teams.get(&id)?;
         let part = detector.parts.number();
-        let maker = (place.0, context);
+        let maker = team.maker?;
         detector.begin_part(part, PartKind::Region, place, maker, &[team.fork.clone()]);
         let task = Task {
             team: Some(id),
@@ -878,12 +877,7 @@ impl OpenMp {
     }
 
     /// A thread begins a section.
-    fn section_begins(
-        &mut self,
-        detector: &mut Detector,
-        (id, context): (ThreadId, ContextId),
-        part: ThreadId,
-    ) {
+    fn section_begins(&mut self, detector: &mut Detector, id: ThreadId, part: ThreadId) {
         let sections = match self.tasks.entry(part).or_default().sections.clone() {
             Some(sections) => sections,
             None => {
@@ -898,13 +892,16 @@ impl OpenMp {
         };
         let section = detector.parts.number();
         running.section = Some(section);
-        let before = [sections.before];
+        let team = self
+            .team_of(part)
+            .and_then(|(team, _)| self.teams.get(&team));
+        let made_at = team.and_then(|team| team.maker).map(|(_, made_at)| made_at);
         detector.begin_part(
             section,
             PartKind::Section,
             (id, 0),
-            (part, context),
-            &before,
+            (part, made_at.unwrap_or_default()),
+            &[sections.before],
         );
     }
 
@@ -954,3 +951,6 @@ struct Ordered {
     /// Where its data are, and how many bytes.
     data: (u64, u64),
 }
+
+#[cfg(test)]
+mod tests;

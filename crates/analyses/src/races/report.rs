@@ -31,6 +31,9 @@ pub struct RaceReport {
     pub calls_missing: u64,
     /// How often what had been seen was forgotten, for want of memory: races may have been missed.
     pub forgotten: u64,
+    /// The same, because more threads were there, or tasks that nothing had waited for, than are told
+    /// apart.
+    pub begun_anew: u64,
     /// Whether the calls of functions that allocate were among the events.
     pub saw_heap: bool,
     /// How often all blocks of the heap were forgotten, for want of memory.

@@ -151,6 +151,10 @@ impl RaceQuestion {
 
     fn check(&self) -> RaceCheck {
         let check = RaceCheck::new(self.typed.memory);
+        let check = match self.typed.no_openmp {
+            true => check.without_openmp(),
+            false => check,
+        };
         match self.typed.predict {
             true => check.predicting(self.typed.memory),
             false => check,

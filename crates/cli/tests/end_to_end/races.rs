@@ -8,6 +8,7 @@
 mod blocks;
 mod code_review;
 mod locks;
+mod openmp;
 mod predicted;
 mod real_programs;
 mod schedules;
@@ -104,6 +105,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.extend(blocks::trials());
     trials.extend(code_review::trials());
     trials.extend(locks::trials());
+    trials.extend(openmp::trials());
     trials.extend(predicted::trials());
     trials.extend(real_programs::trials());
     trials.extend(schedules::trials());

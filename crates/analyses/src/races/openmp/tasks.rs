@@ -17,6 +17,8 @@ pub(super) struct TeamId(pub(super) u64);
 /// count as one: that orders more than the program does.
 #[derive(Debug, Default)]
 pub(super) struct Team {
+    /// What has begun the region, and the calls that led there.
+    pub(super) maker: Option<(ThreadId, ContextId)>,
     /// What came before the region.
     pub(super) fork: Known,
     /// What its members have done.

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use unspool_analyses::races::{Atomicity, Origin, Race, RacingAccess, RacingThread};
+use unspool_analyses::races::{Atomicity, Origin, Race, RacingThread};
 use unspool_analyses::{RaceCheck, RaceReport};
 use unspool_events::{Problem, TraceHeader};
 use unspool_report::{CodePlace, Places};
 
 use super::coverage::DescribedCoverage;
-use super::described_race::{DescribedRace, merged};
+use super::described_race::{DescribedPart, DescribedRace, merged};
 use super::heap_block::DescribedBlock;
 use super::locks::{DescribedLocks, DescribedUse};
 use super::mending::Mending;
@@ -19,7 +19,7 @@ use super::system_call_names::system_call_name;
 use crate::failure::Failure;
 
 /// The version of the JSON form.
-const SCHEMA_VERSION: u32 = 4;
+const SCHEMA_VERSION: u32 = 5;
 
 /// What was found, with names.
 #[derive(Debug)]
@@ -145,6 +145,7 @@ impl Described {
             "occurrences_beyond": self.report.beyond,
             "calls_missing": self.report.calls_missing,
             "forgotten": self.report.forgotten,
+            "begun_anew": self.report.begun_anew,
             "trace_is_whole": self.is_whole,
         });
         Ok(serde_json::to_string_pretty(&value)? + "\n")
@@ -152,7 +153,9 @@ impl Described {
 }
 
 fn as_json(race: &DescribedRace) -> Value {
-    let access = |(access, stack, held): (&RacingAccess, &Stack, &Option<Vec<DescribedUse>>)| {
+    let access = |number: usize| {
+        let (access, stack) = race.sides()[number];
+        let held = &race.locks[number];
         let held = held
             .as_ref()
             .map(|held| held.iter().map(DescribedUse::as_json));
@@ -168,16 +171,13 @@ fn as_json(race: &DescribedRace) -> Value {
             "line": place.and_then(|place| place.line.clone()),
             "stack": stack.as_json(),
             "locks_held": held.map(Iterator::collect::<Vec<Value>>),
+            "part": race.parts[number].as_ref().map(DescribedPart::as_json),
         })
     };
-    let [(first, at_first), (second, at_second)] = race.sides();
-    let [held_at_first, held_at_second] = &race.locks;
-    let first = access((first, at_first, held_at_first));
-    let second = access((second, at_second, held_at_second));
     let mended_by = race.mended_by();
     json!({
-        "first": first,
-        "second": second,
+        "first": access(0),
+        "second": access(1),
         "address": race.race.address,
         "bytes": race.race.bytes,
         "object": race.data,

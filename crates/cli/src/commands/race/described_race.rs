@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use unspool_analyses::races::{Race, RacingAccess};
+use serde_json::{Value, json};
+use unspool_analyses::races::{PartKind, Race, RacingAccess};
 use unspool_report::DataPlace;
 
-use super::heap_block::DescribedBlock;
+use super::heap_block::{DescribedBlock, DescribedStep};
 use super::locks::DescribedUse;
 use super::stacks::{Stack, Stacks};
 use super::string_functions::may_read_beyond;
@@ -19,8 +20,33 @@ pub(super) struct DescribedRace {
     pub(super) data: DataPlace,
     /// The block of the heap, if it is one that is known.
     pub(super) block: Option<DescribedBlock>,
+    /// What of an OpenMP program each access belongs to.
+    pub(super) parts: [Option<DescribedPart>; 2],
     /// The locks that the thread of each access held, if that is known.
     pub(super) locks: [Option<Vec<DescribedUse>>; 2],
+}
+
+/// What of an OpenMP program runs by itself.
+#[derive(Debug, Clone)]
+pub(super) struct DescribedPart {
+    pub(super) kind: PartKind,
+    /// Who has made it, and where.
+    pub(super) made: DescribedStep,
+}
+
+impl DescribedPart {
+    /// In few words.
+    pub(super) fn name(&self) -> &'static str {
+        match self.kind {
+            PartKind::Region => "a parallel region",
+            PartKind::Task => "a task",
+            PartKind::Section => "a section",
+        }
+    }
+
+    pub(super) fn as_json(&self) -> Value {
+        json!({ "kind": self.kind, "made": self.made.as_json() })
+    }
 }
 
 /// What makes two races the same: the instruction in the frame to look at, whether it writes, and the
@@ -32,6 +58,15 @@ impl DescribedRace {
         let mut stack = |access: &RacingAccess| stacks.stack(access.pc, access.context);
         let both = [stack(&race.first), stack(&race.second)];
         let block = race.block;
+        let parts = race.parts.map(|part| {
+            part.map(|part| DescribedPart {
+                kind: part.kind,
+                made: DescribedStep {
+                    thread: part.made_by,
+                    stack: stacks.of_request(part.made_at),
+                },
+            })
+        });
         let locks = race.locks.each_ref().map(|held| {
             let held = held.as_ref()?.iter();
             Some(held.map(|lock| DescribedUse::new(*lock, stacks)).collect())
@@ -39,6 +74,7 @@ impl DescribedRace {
         DescribedRace {
             stacks: both,
             data: stacks.places().data(race.address),
+            parts,
             block: block.map(|block| DescribedBlock::new(block, race.address, stacks)),
             locks,
             race: race.clone(),

@@ -60,7 +60,7 @@ impl DescribedBlock {
 }
 
 impl DescribedStep {
-    fn as_json(&self) -> Value {
+    pub(super) fn as_json(&self) -> Value {
         let place = self.stack.headline().map(|frame| &frame.place);
         json!({
             "thread": self.thread,

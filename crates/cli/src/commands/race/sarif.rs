@@ -7,7 +7,7 @@ use super::described::Described;
 use super::described_race::DescribedRace;
 use super::source_tree::SourceTree;
 use super::stacks::{Frame, Stack};
-use super::text::{PREDICTED, SEEN, message, side, step};
+use super::text::{PREDICTED, SEEN, made, message, side, step};
 use crate::failure::Failure;
 
 /// What a result may be.
@@ -138,7 +138,8 @@ fn result(described: &Described, sources: &SourceTree, rule: usize, race: &Descr
     result
 }
 
-/// Where the block was allocated and freed, and where the locks were taken that were held.
+/// Where the block was allocated and freed, where parts of an OpenMP program were made, and where the
+/// locks were taken that were held.
 fn circumstances<'a>(described: &Described, race: &'a DescribedRace) -> Vec<(String, &'a Stack)> {
     let mut all = Vec::new();
     if let Some(block) = &race.block {
@@ -146,6 +147,8 @@ fn circumstances<'a>(described: &Described, race: &'a DescribedRace) -> Vec<(Str
         let steps = std::iter::once(("allocated", &block.allocated)).chain(freed);
         all.extend(steps.map(|(verb, it)| (step(described, verb, it), &it.stack)));
     }
+    let parts = race.parts.iter().flatten();
+    all.extend(parts.map(|part| (made(described, part), &part.made.stack)));
     for ((access, _), held) in race.sides().iter().zip(&race.locks) {
         let thread = access.thread;
         all.extend(held.iter().flatten().map(|lock| {

@@ -1,10 +1,10 @@
 //! Races as text for people.
 
-use unspool_analyses::races::RacingAccess;
+use unspool_analyses::races::{PartKind, RacingAccess};
 use unspool_report::DataPlace;
 
 use super::described::Described;
-use super::described_race::DescribedRace;
+use super::described_race::{DescribedPart, DescribedRace};
 use super::heap_block::DescribedStep;
 use super::locks::DescribedUse;
 use super::stacks::Stack;
@@ -119,10 +119,17 @@ fn one(described: &Described, race: &DescribedRace) -> String {
         times => format!("{times} times"),
     };
     let mut text = format!("{}, {times}\n", object(race));
-    for ((access, stack), held) in race.sides().into_iter().zip(&race.locks) {
+    for (((access, stack), held), part) in
+        race.sides().into_iter().zip(&race.locks).zip(&race.parts)
+    {
         text += &format!("     {}\n", side(described, access, stack));
         text += &stack.lines("         ");
         text += &locks(described, held.as_deref());
+        // That it is in a region is in the calls.
+        if let Some(part) = part.as_ref().filter(|it| it.kind != PartKind::Region) {
+            text += &format!("         {}\n", made(described, part));
+            text += &part.made.stack.lines("             ");
+        }
     }
     for mending in race.mended_by() {
         text += &format!("     {}\n", mending.text());
@@ -185,6 +192,13 @@ pub(super) fn step(described: &Described, verb: &str, step: &DescribedStep) -> S
     format!("the block was {verb} by {who}{}", at(&step.stack))
 }
 
+/// What of an OpenMP program an access belongs to.
+pub(super) fn made(described: &Described, part: &DescribedPart) -> String {
+    let (name, made) = (part.name(), &part.made);
+    let who = thread(described, made.thread);
+    format!("in {name} made by {who}{}", at(&made.stack))
+}
+
 /// What the race is about.
 fn object(race: &DescribedRace) -> String {
     let (address, bytes) = (race.race.address, race.race.bytes);
@@ -243,6 +257,14 @@ fn remarks(described: &Described, asks_for_blocks: bool) -> String {
             "memory was short {} times (--memory), and what had been seen forgotten: races may have \
              been missed\n",
             described.report.forgotten
+        );
+    }
+    if described.report.begun_anew > 0 {
+        text += &format!(
+            "more threads, or tasks that nothing had waited for, than are told apart ({}) were there {} \
+             times, and what had been seen was forgotten: races may have been missed\n",
+            unspool_analyses::races::TOLD_APART,
+            described.report.begun_anew
         );
     }
     if described.report.blocks_forgotten > 0 {
