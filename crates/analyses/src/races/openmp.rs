@@ -692,7 +692,13 @@ impl OpenMp {
         let team = self.teams.get(&id)?;
         let part = detector.parts.number();
         let maker = team.maker?;
-        detector.begin_part(part, PartKind::Region, place, maker, &[team.fork.clone()]);
+        detector.begin_part(
+            part,
+            PartKind::Region,
+            place,
+            maker,
+            std::slice::from_ref(&team.fork),
+        );
         let task = Task {
             team: Some(id),
             into: vec![team.join.clone()],

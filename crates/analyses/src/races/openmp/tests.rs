@@ -29,7 +29,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             Just(Dependence::Out),
             Just(Dependence::InOutSet)
         ];
-        let dependences = proptest::collection::vec((kind, 0..2_u8), 0..3);
+        // No task names an address twice.
+        let dependences = proptest::collection::btree_map(0..2_u8, kind, 0..3).prop_map(|on| {
+            on.into_iter()
+                .map(|(address, kind)| (kind, address))
+                .collect()
+        });
         prop_oneof![
             1 => (0..3_u8).prop_map(Step::Write),
             3 => (dependences, some()).prop_map(|(on, steps)| Step::Make(on, steps)),
@@ -440,7 +445,7 @@ fn racing(steps: &[Step]) -> BTreeSet<u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig::with_cases(20_000))]
 
     #[test]
     fn races_are_those_of_the_program_whoever_executes_it(steps in steps(), chance: u64) {
