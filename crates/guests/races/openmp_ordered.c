@@ -7,7 +7,11 @@ int main(void) {
 #pragma omp parallel for ordered schedule(static, 1) num_threads(2)
     for (int number = 0; number < 16; number++) {
         UNLESS_RACY(_Pragma("omp ordered"))
-        value += number; // race: value
+        {
+            KEEP;
+            value += number; // race: value
+            KEEP;
+        }
     }
     return value == 7;
 }

@@ -14,7 +14,8 @@ int main(void) {
             UNLESS_RACY(_Pragma("omp task depend(in : value) firstprivate(reader)"))
             IF_RACY(_Pragma("omp task depend(in : other) firstprivate(reader)"))
             {
-                long read = value;  // race: value
+                long read = value; // race: value
+                KEEP;
                 sums[reader] = read; // race: sums
             }
         }

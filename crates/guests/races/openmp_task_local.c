@@ -3,9 +3,9 @@
 // flags: -fopenmp
 #define OWN_THREADS
 #include "twin.h"
-static long fibonacci(int number) {
-    if (number < 2)
-        return number;
+static long fibonacci(int number) { // race: -
+    if (number < 2) // race: -
+        return number; // race: -
     long first, second;
 #pragma omp task shared(first) if (number > 5)
     first = fibonacci(number - 1); // race: -

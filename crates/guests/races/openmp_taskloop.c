@@ -8,8 +8,10 @@ int main(void) {
 #pragma omp single
     {
 #pragma omp taskloop grainsize(4)
-        for (int number = 0; number < 64; number++)
+        for (int number = 0; number < 64; number++) {
             values[UNLESS_RACY(number) IF_RACY(0)] += number; // race: values
+            KEEP;
+        }
         for (int number = 0; number < 64; number++)
             sum += values[number];
     }
