@@ -564,6 +564,7 @@ impl OpenMp {
         let mut learnt = Vec::new();
         match call.operation {
             Operation::Region(_) => {
+                learnt.push(self.fulfilled.clone());
                 if let Some(team) = call.team {
                     learnt.extend(self.joined(team));
                 }
@@ -578,6 +579,7 @@ impl OpenMp {
             Operation::Barrier
             | Operation::ReduceEnd { waits: true }
             | Operation::SectionsEnd { waits: true } => {
+                learnt.push(self.fulfilled.clone());
                 learnt.extend(self.passed_barrier(part));
                 learnt.extend(self.sections_done(part));
             }

@@ -226,8 +226,10 @@ fn sizes_for(
     }
     let before = surroundings.before.iter().rev();
     let requested = requested_components(before.map(|item| (item.decoded(), item.uses().written)));
-    let all = state_sizes::state_sizes();
-    requested.map_or(all, |mask| all.with_components(mask))
+    match requested {
+        Some(mask) => state_sizes::state_sizes().with_components(mask),
+        None => state_sizes::permitted_state_sizes(),
+    }
 }
 
 /// What is to be known of an instruction beyond its layout.

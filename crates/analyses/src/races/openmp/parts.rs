@@ -173,19 +173,37 @@ impl Parts {
         memory.is_of_runtime = is_of_runtime;
         memory.top = memory.top.max(stack_pointer);
         if memory.stack.is_empty() {
-            let mapped = self.stacks.range(..=stack_pointer).next_back();
-            let mapped = mapped.filter(|(_, end)| stack_pointer < **end);
-            memory.stack = match mapped {
-                Some((&start, &end)) => start..end,
-                None => {
-                    let size = match thread {
-                        ThreadId(0) => FIRST_STACK,
-                        _ => OTHER_STACK,
-                    };
-                    stack_pointer.saturating_sub(size)..stack_pointer.saturating_add(size)
-                }
-            };
+            let stack = self.stack_at(thread, stack_pointer);
+            self.takes_stack(thread, stack);
         }
+    }
+
+    /// The stack of a thread that has not called anything before.
+    fn stack_at(&self, thread: ThreadId, stack_pointer: u64) -> Range<u64> {
+        let mapped = self.stacks.range(..=stack_pointer).next_back();
+        if let Some((&start, &end)) = mapped
+            && stack_pointer < end
+        {
+            return start..end;
+        }
+        let size = match thread {
+            ThreadId(0) => FIRST_STACK,
+            _ => OTHER_STACK,
+        };
+        stack_pointer.saturating_sub(size)..stack_pointer.saturating_add(size)
+    }
+
+    /// Nothing is in use yet of a thread's stack. It may have been that of a thread that has ended.
+    fn takes_stack(&mut self, thread: ThreadId, stack: Range<u64>) {
+        for other in self.threads.values_mut() {
+            if other.stack == stack {
+                other.stack = 0..0;
+            }
+        }
+        self.step += 1;
+        let memory = self.threads.entry(thread).or_default();
+        memory.frees_below(stack.end, self.step);
+        memory.stack = stack;
     }
 
     /// Whether two accesses, of which nothing orders one behind the other, cannot be a race because of
