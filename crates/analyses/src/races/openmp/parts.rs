@@ -128,7 +128,7 @@ impl Parts {
         }
         if kind != PartKind::Section {
             let memory = self.threads.entry(thread).or_default();
-            memory.frees_below(stack_pointer + RETURN_ADDRESS, self.step);
+            memory.frees_below(stack_pointer.saturating_add(RETURN_ADDRESS), self.step);
             memory.running.push((id, self.step));
         }
     }
@@ -146,7 +146,7 @@ impl Parts {
             && let Some(memory) = self.threads.get_mut(&thread)
         {
             memory.running.retain(|(running, _)| *running != id);
-            memory.frees_below(stack_pointer + RETURN_ADDRESS, step);
+            memory.frees_below(stack_pointer.saturating_add(RETURN_ADDRESS), step);
         }
     }
 
@@ -299,7 +299,8 @@ impl OwnMemory {
     }
 
     fn is_local_to_thread(&self, address: u64) -> bool {
-        let around = self.pointer.saturating_sub(BELOW_POINTER)..self.pointer + ABOVE_POINTER;
+        let around =
+            self.pointer.saturating_sub(BELOW_POINTER)..self.pointer.saturating_add(ABOVE_POINTER);
         let is_above_stack = self.is_of_runtime && (self.top..self.stack.end).contains(&address);
         around.contains(&address) || is_above_stack
     }
