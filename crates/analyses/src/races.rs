@@ -122,10 +122,12 @@ impl RaceCheck {
     }
 
     /// The same, and it looks for what another order of the same events would show. That takes a part
-    /// of `most_bytes` more.
+    /// of `most_bytes` more. What stays as it was is what threads did, those of OpenMP runtimes
+    /// included: see [`RaceCheck::without_openmp`].
     #[must_use]
     pub fn predicting(self, most_bytes: u64) -> RaceCheck {
         RaceCheck {
+            knows_openmp: false,
             prediction: Some(Box::new(Prediction::new(most_bytes / SHARE_OF_PREDICTION))),
             ..self
         }

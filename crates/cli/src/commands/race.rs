@@ -114,7 +114,7 @@ fn followed_functions(typed: &RaceArguments) -> FollowedFunctions {
     let names = names.chain(of_heap.into_iter().flatten());
     FollowedFunctions {
         names: names.map(str::to_owned).collect(),
-        with_openmp: (!typed.no_openmp).then(live::followed_with_openmp),
+        with_openmp: (!typed.no_openmp && !typed.predict).then(live::followed_with_openmp),
     }
 }
 
