@@ -9,9 +9,7 @@
 //! The events must have the calls of the runtime, with what they give to be called, and of functions
 //! that allocate: memory that is given out again is other memory. Without them there are no parts.
 
-mod known;
 mod operation;
-mod parts;
 mod tasks;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,13 +19,12 @@ use unspool_events::{
     CalledBack, Dependence, Event, FunctionId, Span, ThreadEvent, ThreadId, TracedFunction,
 };
 
-pub(super) use known::Known;
 use operation::{Given, Lock, Operation, operation_of};
-pub use parts::PartKind;
-pub(super) use parts::Parts;
 use tasks::{Made, Sections, Task, TaskLoop, Team, TeamId};
 
 use super::detector::Detector;
+use super::known::Known;
+use super::program_parts::PartKind;
 use crate::call_paths::ContextId;
 use crate::heap;
 

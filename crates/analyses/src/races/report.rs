@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::openmp::PartKind;
 use super::predicted::Unpredicted;
+use super::program_parts::PartKind;
 use super::sites::{Origin, Site};
 use crate::call_paths::ContextId;
 use crate::heap::HeapBlock;

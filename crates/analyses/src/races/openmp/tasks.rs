@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use unspool_events::{Dependence, ThreadId};
 
-use super::known::Known;
+use super::super::known::Known;
 use super::operation::OfTeam;
 use crate::call_paths::ContextId;
 

@@ -24,14 +24,14 @@ pub enum PartKind {
 
 /// A part that has begun.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::races) struct Part {
-    pub(in crate::races) kind: PartKind,
+pub(super) struct Part {
+    pub(super) kind: PartKind,
     /// The thread that executes it.
-    pub(in crate::races) thread: ThreadId,
+    pub(super) thread: ThreadId,
     /// What has made it: a part, or a thread outside of all regions.
-    pub(in crate::races) maker: ThreadId,
+    pub(super) maker: ThreadId,
     /// The calls that led to where it was made.
-    pub(in crate::races) made_at: ContextId,
+    pub(super) made_at: ContextId,
     /// Whether it has asked which thread executes it.
     asks: bool,
     /// Where its thread's stack was when it began.
@@ -42,7 +42,7 @@ pub(in crate::races) struct Part {
 
 /// All parts, and the memory of threads.
 #[derive(Debug, Default)]
-pub(in crate::races) struct Parts {
+pub(super) struct Parts {
     list: Vec<Option<Part>>,
     threads: FxHashMap<ThreadId, OwnMemory>,
     /// Memory that was mapped for stacks: where it begins and ends.
@@ -90,7 +90,7 @@ impl Parts {
     }
 
     /// Which part it is, if it is one and no thread.
-    pub(in crate::races) fn get(&self, id: ThreadId) -> Option<&Part> {
+    pub(super) fn get(&self, id: ThreadId) -> Option<&Part> {
         self.list.get(id.0.checked_sub(FIRST)? as usize)?.as_ref()
     }
 
@@ -101,12 +101,12 @@ impl Parts {
     }
 
     /// The thread that executes a part, or the thread itself.
-    pub(in crate::races) fn thread_of(&self, id: ThreadId) -> ThreadId {
+    pub(super) fn thread_of(&self, id: ThreadId) -> ThreadId {
         self.get(id).map_or(id, |part| part.thread)
     }
 
     /// A part begins in a thread whose stack is so.
-    pub(in crate::races) fn begin(
+    pub(super) fn begin(
         &mut self,
         id: ThreadId,
         kind: PartKind,
@@ -134,7 +134,7 @@ impl Parts {
     }
 
     /// A part has ended.
-    pub(in crate::races) fn end(&mut self, id: ThreadId) {
+    pub(super) fn end(&mut self, id: ThreadId) {
         self.step += 1;
         let step = self.step;
         let Some(part) = self.get_mut(id) else {
@@ -163,7 +163,7 @@ impl Parts {
     }
 
     /// Memory was mapped for a stack.
-    pub(in crate::races) fn stack_mapped(&mut self, address: u64, size: u64) {
+    pub(super) fn stack_mapped(&mut self, address: u64, size: u64) {
         self.stacks.insert(address, address.saturating_add(size));
     }
 
@@ -208,12 +208,7 @@ impl Parts {
 
     /// Whether two accesses, of which nothing orders one behind the other, cannot be a race because of
     /// whose memory it is.
-    pub(in crate::races) fn keep_apart(
-        &self,
-        first: ThreadId,
-        second: ThreadId,
-        address: u64,
-    ) -> bool {
+    pub(super) fn keep_apart(&self, first: ThreadId, second: ThreadId, address: u64) -> bool {
         let parts = [first, second].map(|id| self.get(id));
         if parts.iter().all(Option::is_none) {
             return false;

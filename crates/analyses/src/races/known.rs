@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::super::clock::VectorClock;
+use super::clock::VectorClock;
 
 /// A point of the run, or several, each of which adds what is known there.
 #[derive(Debug, Clone, Default)]
-pub(in crate::races) struct Known(Arc<Mutex<Dated>>);
+pub(super) struct Known(Arc<Mutex<Dated>>);
 
 /// A clock, and how often all clocks have begun anew before.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ struct Dated {
 
 impl Known {
     /// What this clock covers is known there, too.
-    pub(in crate::races) fn add(&self, generation: u32, clock: &VectorClock) {
+    pub(super) fn add(&self, generation: u32, clock: &VectorClock) {
         let mut dated = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if dated.generation != generation {
             *dated = Dated {
@@ -30,7 +30,7 @@ impl Known {
     }
 
     /// Adds to a clock what is known there.
-    pub(in crate::races) fn add_to(&self, generation: u32, clock: &mut VectorClock) {
+    pub(super) fn add_to(&self, generation: u32, clock: &mut VectorClock) {
         let dated = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if dated.generation == generation {
             clock.join(&dated.clock);
