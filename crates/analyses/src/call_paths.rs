@@ -12,7 +12,9 @@ mod stacks;
 mod tree;
 
 use rustc_hash::FxHashMap;
-use unspool_events::{Access, AccessFlags, AccessKind, ThreadId};
+use unspool_events::{
+    Access, AccessFlags, AccessKind, Execution, Executions, PlainAccess, ThreadId,
+};
 
 use stacks::Stacks;
 use tree::Tree;
@@ -47,6 +49,29 @@ impl CallPaths {
         Follower {
             tree: &mut self.tree,
             stacks: self.threads.entry(id).or_default(),
+        }
+    }
+
+    /// Follows accesses of a thread of which nothing else is wanted.
+    pub(crate) fn follow(&mut self, id: ThreadId, batch: &[Access]) {
+        let mut path = self.thread(id);
+        for access in batch {
+            path.access(access);
+        }
+        if let Some(last) = batch.last() {
+            path.is_at(last.pc);
+        }
+    }
+
+    /// The same of executions.
+    pub(crate) fn follow_executions(&mut self, id: ThreadId, executions: &Executions<'_>) {
+        let mut path = self.thread(id);
+        for number in 0..executions.len() {
+            let execution = executions.get(number);
+            path.executes(&execution, execution.accesses());
+            if let Some(last) = execution.accesses().last() {
+                path.is_at(last.pc);
+            }
         }
     }
 
@@ -98,6 +123,15 @@ impl Follower<'_> {
             match access.kind {
                 AccessKind::Write => self.stacks.call(self.tree, access.address, access.pc),
                 AccessKind::Read => self.stacks.return_from(access.address),
+            }
+        }
+    }
+
+    /// The thread makes some accesses of an execution.
+    pub(crate) fn executes(&mut self, execution: &Execution<'_>, accesses: &[PlainAccess]) {
+        for access in accesses {
+            if access.flags.contains(AccessFlags::RETURN_ADDRESS) {
+                self.access(&execution.access(access));
             }
         }
     }

@@ -557,7 +557,7 @@ impl Sink for RaceCheck {
 
     fn accesses(&mut self, thread: ThreadId, batch: &[Access]) {
         let Some(now) = self.openmp.now(thread) else {
-            return self.detector.pass_over(thread, batch, &mut self.paths);
+            return self.paths.follow(thread, batch);
         };
         let by = (thread, now);
         let Some(prediction) = &mut self.prediction else {
@@ -583,9 +583,7 @@ impl Sink for RaceCheck {
         let paths = &mut self.paths;
         match self.openmp.now(thread) {
             Some(now) => self.detector.executions((thread, now), executions, paths),
-            None => self
-                .detector
-                .pass_over_executions(thread, executions, paths),
+            None => paths.follow_executions(thread, executions),
         }
     }
 

@@ -1,5 +1,6 @@
 //! The functions that a user names, found in modules.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use memchr::memmem::Finder;
@@ -32,6 +33,17 @@ pub struct FoundFunction<'names, 'module> {
     pub asked: &'names str,
     /// The function.
     pub function: Function<'module>,
+}
+
+impl FoundFunction<'_, '_> {
+    /// The name as it was asked for, or the symbol where that stands for several.
+    #[must_use]
+    pub fn name(&self) -> Cow<'_, str> {
+        match beginning(self.asked) {
+            Some(_) => String::from_utf8_lossy(self.function.symbol()),
+            None => Cow::Borrowed(self.asked),
+        }
+    }
 }
 
 impl FunctionNames {
@@ -72,7 +84,7 @@ impl FunctionNames {
             .collect();
         let beginnings = result.names.iter().zip(0..);
         result.beginnings = beginnings
-            .filter_map(|(name, number)| Some((name.strip_suffix('*')?.to_owned(), number)))
+            .filter_map(|(name, number)| Some((beginning(name)?.to_owned(), number)))
             .collect();
         result
     }
@@ -175,12 +187,21 @@ fn holds_one(places: &[Range<usize>], range: &Range<usize>) -> bool {
     starting.any(|place| place.end <= range.end)
 }
 
+/// What the symbols begin with for which a name stands that ends with `*`. (The operator of C++ ends
+/// so, too.)
+fn beginning(name: &str) -> Option<&str> {
+    let beginning = name.strip_suffix('*')?;
+    let of_symbol = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'$');
+    let is_one = !beginning.is_empty() && beginning.bytes().all(of_symbol);
+    (is_one && !beginning.ends_with("operator")).then_some(beginning)
+}
+
 /// A part of the name that occurs in every symbol that stands for it: the identifier at its
 /// end, which mangling keeps as it is. None where that is not certain: for operators,
 /// destructors, and what C++ abbreviates in `std`.
 fn required_part(name: &str) -> Option<&str> {
-    if let Some(beginning) = name.strip_suffix('*') {
-        return (!beginning.is_empty()).then_some(beginning);
+    if let Some(beginning) = beginning(name) {
+        return Some(beginning);
     }
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b':';
     if !name.bytes().all(plain) || name.starts_with("std::") {

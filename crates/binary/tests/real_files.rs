@@ -6,7 +6,8 @@ use std::process::Command;
 
 use tempfile::TempDir;
 use unspool_binary::{
-    FileAddress, FileOffset, FunctionKind, FunctionNames, LoadBias, Module, RuntimeAddress,
+    FileAddress, FileOffset, FoundFunction, FunctionKind, FunctionNames, LoadBias, Module,
+    RuntimeAddress,
 };
 
 const SOURCE: &str = r#"
@@ -20,6 +21,7 @@ namespace ns {
         int value;
         __attribute__((noinline)) explicit Thing(int v) : value(v) {}
         __attribute__((noinline)) int operator()(int more) const { return value + more; }
+        __attribute__((noinline)) int operator*(int more) const { return value * more; }
     };
 }
 namespace atomic_trace {
@@ -30,7 +32,7 @@ int main(int count, char **) {
     atomic_trace::start_roi();
     ns::Thing thing(count);
     std::printf("%d %f %d %f %d\n", ns::work(count), ns::work(0.5 + count), ns::twice(count),
-                ns::twice(0.25 * count), plain(count) + thing(count));
+                ns::twice(0.25 * count), plain(count) + thing(count) * (thing * count));
 }
 "#;
 
@@ -116,10 +118,33 @@ fn functions_are_found_by_all_their_names() {
         found(&module, "atomic_trace::start_roi"),
         ["atomic_trace::start_roi()"]
     );
+    assert_eq!(
+        found(&module, "ns::Thing::operator*"),
+        ["ns::Thing::operator*(int) const"]
+    );
     assert_eq!(found(&module, "plain"), ["plain"]);
+    assert_eq!(found(&module, "pla*"), ["plain"]);
+    assert_eq!(
+        found(&module, "_ZN2ns4work*"),
+        ["ns::work(double)", "ns::work(int)"]
+    );
+    let names = FunctionNames::new(["pla*", "ns::work(int)"]);
+    let named = module.functions_named(&names);
+    let mut named: Vec<_> = named.iter().map(FoundFunction::name).collect();
+    named.sort();
+    assert_eq!(named, ["ns::work(int)", "plain"]);
     assert_eq!(found(&module, "main"), ["main"]);
     assert!(!found(&module, "ns::Thing::Thing").is_empty());
-    for absent in ["work", "ns", "ns::wor", "printf", "ns::work(long)", ""] {
+    for absent in [
+        "work",
+        "ns",
+        "*",
+        "lain*",
+        "ns::wor",
+        "printf",
+        "ns::work(long)",
+        "",
+    ] {
         assert_eq!(found(&module, absent), Vec::<String>::new(), "{absent:?}");
     }
     let list = FunctionNames::parse("# comment\n\n  plain \nns::work\nplain\n");

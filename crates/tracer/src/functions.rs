@@ -14,7 +14,7 @@ use unspool_binary::{
     FileOffset, FoundFunction, FunctionKind, FunctionNames, Module, RuntimeAddress,
 };
 use unspool_code_cache::emit::gpr;
-use unspool_events::{CalledBack, Event, FunctionId, RecordSink, Span, TracedFunction};
+use unspool_events::{Event, FunctionId, RecordSink, Span, TracedFunction};
 use unspool_kernel::guarded;
 use unspool_kernel::lock::Mutex;
 
@@ -72,9 +72,7 @@ struct Hooks {
     /// Whether a runtime of OpenMP is there, and what is to be followed if one comes.
     has_openmp: bool,
     beside_openmp: Vec<(u64, String)>,
-    /// What runtimes were given to be called.
-    called_back: HashSet<(u64, CalledBack)>,
-    /// What was chosen for a name.
+    /// What was chosen for a name, and what runtimes were given to be called.
     chosen: BTreeSet<(u64, String)>,
     /// Return addresses of traced calls.
     returns: HashSet<u64>,
@@ -192,14 +190,16 @@ impl Functions {
                 self.any.store(true, Ordering::Release);
             }
         }
-        let mut here: BTreeMap<u64, BTreeSet<&str>> = BTreeMap::new();
+        let mut here: BTreeMap<u64, BTreeSet<String>> = BTreeMap::new();
         for found in found {
             let address = place(&found);
             hooks.found.insert(found.asked.to_owned());
             if found.function.kind() == FunctionKind::Resolver {
                 hooks.entry(address).chooses = Some(found.asked.to_owned());
             } else {
-                here.entry(address).or_default().insert(found.asked);
+                here.entry(address)
+                    .or_default()
+                    .insert(found.name().into_owned());
             }
             self.any.store(true, Ordering::Release);
         }
@@ -207,7 +207,7 @@ impl Functions {
             // What was there before is gone.
             hooks.entry(address).traced.clear();
             for name in names {
-                hooks.add(address, name, writer);
+                hooks.add(address, &name, writer);
             }
         }
         hooks
@@ -217,8 +217,7 @@ impl Functions {
         let of_openmp: BTreeMap<u64, FoundFunction<'_, '_>> =
             of_openmp.into_iter().map(|it| (place(&it), it)).collect();
         for (address, found) in &of_openmp {
-            let symbol = String::from_utf8_lossy(found.function.symbol());
-            hooks.add_anew(*address, &symbol, writer);
+            hooks.add_anew(*address, &found.name(), writer);
         }
         match hooks.has_openmp || !of_openmp.is_empty() {
             true => {
@@ -282,10 +281,6 @@ impl Functions {
         for (address, name) in &chosen {
             hooks.add(*address, name, writer);
         }
-        let called_back: Vec<_> = hooks.called_back.iter().copied().collect();
-        for (address, what) in called_back {
-            hooks.add_anew(address, what.name(), writer);
-        }
     }
 
     /// Control has reached a hooked address: a traced function starts there, or a call returns there.
@@ -332,26 +327,10 @@ impl Functions {
                     address,
                 }));
             }
-            for called_back in noted.called_back(&arguments) {
+            for (address, what) in noted.called_back(&arguments) {
                 let sink = buffer.recording.sink();
-                self.is_called_back(thread.process, called_back, &*sink);
+                self.choose(thread.process, address, what.name(), &*sink);
             }
-        }
-    }
-
-    /// A runtime was given a function to call.
-    fn is_called_back(
-        &self,
-        process: &Process,
-        called_back: (u64, CalledBack),
-        writer: &dyn RecordSink,
-    ) {
-        let mut hooks = self.hooks.lock();
-        if hooks.called_back.insert(called_back) {
-            let (address, what) = called_back;
-            hooks.add(address, what.name(), writer);
-            drop(hooks);
-            translate_anew(process, address);
         }
     }
 
@@ -421,7 +400,8 @@ impl Functions {
         }
     }
 
-    /// Code was chosen for a name. (Each module that refers to it has it chosen anew.)
+    /// Code was chosen for a name, by a function or by who gives it to a runtime. (Each module that
+    /// refers to it has it chosen anew, and each call gives it anew.)
     fn choose(&self, process: &Process, address: u64, name: &str, writer: &dyn RecordSink) {
         let mut hooks = self.hooks.lock();
         if hooks.chosen.insert((address, name.to_owned())) {

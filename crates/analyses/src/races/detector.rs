@@ -524,17 +524,6 @@ impl Detector {
         self.has_learnt();
     }
 
-    /// A thread makes accesses that are nobody's whom the program knows: only calls are followed.
-    pub(super) fn pass_over(&mut self, id: ThreadId, batch: &[Access], paths: &mut CallPaths) {
-        let mut path = paths.thread(id);
-        for access in batch {
-            path.access(access);
-        }
-        if let Some(last) = batch.last() {
-            path.is_at(last.pc);
-        }
-    }
-
     /// A thread has ended.
     pub(super) fn end(&mut self, id: ThreadId) {
         self.threads.end(id);

@@ -99,8 +99,8 @@ struct RuntimeCall {
     caller: Option<ThreadId>,
     /// The task that it makes.
     made: Option<ThreadId>,
-    /// What that has done when it has ended, if the caller waits for it.
-    end: Option<Known>,
+    /// What the caller comes behind when it returns.
+    waits_for: Vec<Known>,
     /// The team that it waits for.
     team: Option<TeamId>,
 }
@@ -138,6 +138,16 @@ const NO_GROUP: u64 = 1 << 11;
 const FINAL_OF_LLVM: u64 = 1 << 1;
 /// A `bool` or an `int` in a register whose other bits are anything.
 const LOW_BYTE: u64 = 0xff;
+
+impl RuntimeCall {
+    /// Whether the tasks of a loop that it makes are a group, for which it waits.
+    fn loop_is_group(&self, given: Given) -> bool {
+        match given {
+            Given::Gnu => self.further[2] & NO_GROUP == 0,
+            Given::Llvm => self.further[4] as u32 == 0,
+        }
+    }
+}
 
 impl Running {
     fn now(&self) -> ThreadId {
@@ -236,6 +246,10 @@ impl OpenMp {
             Event::Thread(ThreadEvent::Pointer { address }) => {
                 detector.parts.has_pointer(id, *address);
             }
+            Event::Thread(ThreadEvent::End) => {
+                self.threads.remove(&id);
+                self.tasks.remove(&id);
+            }
             Event::Span(span) if self.has_runtime => self.span(detector, id, *span, context),
             _ => {}
         }
@@ -261,7 +275,7 @@ impl OpenMp {
                 let Some(&known) = self.functions.get(&function) else {
                     return;
                 };
-                self.leave_frames(detector, id, |frame| frame.stack_pointer < stack_pointer);
+                self.leave_frames(detector, id, stack_pointer);
                 let is_of_runtime = self.threads.entry(id).or_default().is_of_runtime;
                 detector.parts.calls(id, stack_pointer, is_of_runtime);
                 let what = self.begins(detector, (id, context), known, stack_pointer, arguments);
@@ -280,34 +294,25 @@ impl OpenMp {
                 value,
                 stored,
             } => {
-                let thread = self.threads.entry(id).or_default();
-                let is_it = |frame: &Frame| {
+                self.leave_frames(detector, id, stack_pointer);
+                let is_it = |frame: &mut Frame| {
                     frame.function == function && frame.stack_pointer == stack_pointer
                 };
-                if let Some(found) = thread.frames.iter().rposition(is_it) {
-                    let inner = thread.frames.split_off(found + 1);
-                    let ended = thread.frames.pop();
-                    for frame in inner.into_iter().rev() {
-                        self.part_ends(detector, &frame.what);
-                    }
-                    if let Some(frame) = ended {
-                        self.returns(detector, id, frame.what, (value, stored));
-                    }
+                let thread = self.threads.entry(id).or_default();
+                if let Some(frame) = thread.frames.pop_if(is_it) {
+                    self.returns(detector, id, frame.what, (value, stored));
                 }
             }
             Span::RegionStart | Span::RegionEnd => {}
         }
     }
 
-    /// Frames were left by a jump out of them, the innermost ones for which that is so.
-    fn leave_frames(
-        &mut self,
-        detector: &mut Detector,
-        id: ThreadId,
-        mut is_left: impl FnMut(&mut Frame) -> bool,
-    ) {
+    /// Calls were left by a jump out of them whose frames are below what is in use of the stack.
+    fn leave_frames(&mut self, detector: &mut Detector, id: ThreadId, stack_pointer: u64) {
         while let Some(thread) = self.threads.get_mut(&id)
-            && let Some(frame) = thread.frames.pop_if(&mut is_left)
+            && let Some(frame) = thread
+                .frames
+                .pop_if(|frame| frame.stack_pointer < stack_pointer)
         {
             self.part_ends(detector, &frame.what);
         }
@@ -335,7 +340,7 @@ impl OpenMp {
                     further,
                     caller,
                     made: None,
-                    end: None,
+                    waits_for: Vec::new(),
                     team: None,
                 };
                 if let Some(caller) = caller
@@ -392,7 +397,7 @@ impl OpenMp {
             What::Program(_) => self.part_ends(detector, &what),
             What::Runtime(call) => {
                 if let Some(caller) = call.caller {
-                    self.leaves(detector, id, caller, &call, value);
+                    self.leaves(detector, id, caller, call, value);
                 }
             }
         }
@@ -476,38 +481,29 @@ impl OpenMp {
             Operation::ReduceEnd { waits: false } => None,
             Operation::Task => {
                 let (has_condition, flags) = (call.further[2] & LOW_BYTE != 0, call.further[3]);
-                let is_at_once = !has_condition || flags & FINAL != 0;
                 let order = Ordered {
-                    is_at_once,
+                    is_at_once: !has_condition || flags & FINAL != 0,
                     is_final: flags & FINAL != 0,
                     function: first,
                     data: (second, call.further[0]),
                 };
-                let by = (caller, part);
-                let (made, end) = self.task_made(detector, by, context, dependences, order);
-                call.made = Some(made);
-                call.end = end;
+                let by = (caller, part, context);
+                self.task_made(detector, by, dependences, order, call);
                 None
             }
             Operation::TaskMade => {
-                let allocated = self.allocated.get(&third).copied();
-                if let Some(Allocated {
-                    function, is_final, ..
-                }) = allocated
-                {
+                if let Some(allocated) = self.allocated.get(&third) {
                     let order = Ordered {
-                        is_at_once: is_final,
-                        is_final,
-                        function,
+                        is_at_once: allocated.is_final,
+                        is_final: allocated.is_final,
+                        function: allocated.function,
                         data: (0, 0),
                     };
-                    let by = (caller, part);
-                    let (made, end) = self.task_made(detector, by, context, dependences, order);
-                    call.made = Some(made);
-                    call.end = end;
-                    if let Some(allocated) = self.allocated.get_mut(&third) {
-                        allocated.made = Some(made);
-                    }
+                    let by = (caller, part, context);
+                    self.task_made(detector, by, dependences, order, call);
+                }
+                if let Some(allocated) = self.allocated.get_mut(&third) {
+                    allocated.made = call.made;
                 }
                 None
             }
@@ -527,9 +523,9 @@ impl OpenMp {
             Operation::Fulfil => Some(self.fulfilled.clone()),
             Operation::DependenceWait => {
                 let task = self.tasks.entry(part).or_default();
-                let waits = dependences.iter();
-                let after = waits.flat_map(|&(how, address)| task.waited_for(how, address));
-                task.after = after.collect();
+                for &(how, address) in dependences {
+                    call.waits_for.extend(task.waited_for(how, address));
+                }
                 None
             }
             _ => None,
@@ -550,22 +546,18 @@ impl OpenMp {
         detector: &mut Detector,
         id: ThreadId,
         caller: ThreadId,
-        call: &RuntimeCall,
+        mut call: RuntimeCall,
         value: u64,
     ) {
         // A section has ended, or begins.
         let Some(part) = self.threads.get(&id).and_then(|thread| thread.part(id)) else {
             return;
         };
-        let is_one = value & u64::from(u32::MAX) == 1;
-        let mut learnt = Vec::new();
+        // Where it is an `int`, the upper half of the register is anything.
+        let int = value as u32;
+        let mut learnt = std::mem::take(&mut call.waits_for);
         match call.operation {
-            Operation::Region(_) => {
-                learnt.push(self.fulfilled.clone());
-                if let Some(team) = call.team {
-                    learnt.extend(self.joined(team));
-                }
-            }
+            Operation::Region(_) => learnt.extend(call.team.and_then(|team| self.joined(team))),
             Operation::RegionEnd => {
                 let open = self
                     .tasks
@@ -576,32 +568,30 @@ impl OpenMp {
             Operation::Barrier
             | Operation::ReduceEnd { waits: true }
             | Operation::SectionsEnd { waits: true } => {
-                learnt.push(self.fulfilled.clone());
                 learnt.extend(self.passed_barrier(part));
                 learnt.extend(self.sections_done(part));
             }
             Operation::SectionsEnd { waits: false } => learnt.extend(self.sections_done(part)),
             Operation::Reduce { waits } => {
-                if is_one {
+                if int == 1 {
                     // Which lock it is comes behind the third argument.
                     let lock = LockId::At(call.further[3]);
                     learnt.push(self.locks.entry(lock).or_default().clone());
                 }
-                match value & u64::from(u32::MAX) {
+                match int {
                     0 if waits => learnt.extend(self.passed_barrier(part)),
                     1 if waits => learnt.extend(self.barrier(part)),
                     _ => {}
                 }
             }
-            Operation::Acquire(lock) => learnt.extend(self.lock(lock, part, call)),
-            Operation::TryAcquire(lock) if value & u64::from(u32::MAX) != 0 => {
-                learnt.extend(self.lock(lock, part, call));
+            Operation::Acquire(lock) => learnt.extend(self.lock(lock, part, &call)),
+            Operation::TryAcquire(lock) if int != 0 => {
+                learnt.extend(self.lock(lock, part, &call));
             }
             Operation::CopyStart if value != 0 => {
                 let copied = Lock::OfTeam(operation::OfTeam::Copied);
-                learnt.extend(self.lock(copied, part, call));
+                learnt.extend(self.lock(copied, part, &call));
             }
-            Operation::Task | Operation::TaskMade => learnt.extend(call.end.clone()),
             Operation::TaskAllocate => {
                 let [size, shared, function, ..] = call.further;
                 let bytes = size.saturating_add(shared);
@@ -614,21 +604,16 @@ impl OpenMp {
                 };
                 self.allocated.insert(value, allocated);
             }
-            Operation::TaskLoop(given) => learnt.extend(self.loop_ends(part, given, call)),
+            Operation::TaskLoop(given) => learnt.extend(self.loop_ends(part, given, &call)),
             Operation::TaskWait => {
-                learnt.push(self.fulfilled.clone());
                 learnt.push(self.tasks.entry(part).or_default().children.clone());
             }
-            Operation::DependenceWait => {
-                learnt.append(&mut self.tasks.entry(part).or_default().after);
-            }
             Operation::GroupEnd => {
-                learnt.push(self.fulfilled.clone());
                 learnt.extend(self.tasks.entry(part).or_default().groups.pop());
             }
             Operation::Section => {
                 let is_in_team = self.team_of(part).is_some();
-                if value & u64::from(u32::MAX) == 0 {
+                if int == 0 {
                     let sections = self.tasks.get(&part).and_then(|it| it.sections.clone());
                     learnt.extend(sections.map(|it| it.done));
                 } else if is_in_team {
@@ -641,6 +626,9 @@ impl OpenMp {
             Operation::Section | Operation::SectionsEnd { .. } => part,
             _ => caller,
         };
+        if !learnt.is_empty() {
+            learnt.push(self.fulfilled.clone());
+        }
         for known in &learnt {
             detector.acquire_from(now, known);
         }
@@ -712,15 +700,15 @@ impl OpenMp {
         })
     }
 
-    /// A task is made.
+    /// A task is made by a call.
     fn task_made(
         &mut self,
         detector: &mut Detector,
-        (caller, part): (ThreadId, ThreadId),
-        context: ContextId,
+        (caller, part, context): (ThreadId, ThreadId, ContextId),
         dependences: &[(Dependence, u64)],
         order: Ordered,
-    ) -> (ThreadId, Option<Known>) {
+        call: &mut RuntimeCall,
+    ) {
         let mut task = self.task_by(part);
         task.is_final |= order.is_final;
         let before = Known::default();
@@ -735,9 +723,13 @@ impl OpenMp {
         // Whoever makes a task goes on behind one that is not put off, and outside of all regions there
         // is nobody else who might execute it.
         let is_at_once = order.is_at_once || made_by.is_final || task.team.is_none();
-        let end = is_at_once.then(Known::default);
-        task.into.extend(end.clone());
+        if is_at_once {
+            let end = Known::default();
+            task.into.push(end.clone());
+            call.waits_for.push(end);
+        }
         let id = detector.parts.number();
+        call.made = Some(id);
         self.made_of.entry(order.function).or_default().insert(id);
         let made = Made {
             task,
@@ -746,7 +738,6 @@ impl OpenMp {
             blocks: Vec::new(),
         };
         self.made.insert(id, made);
-        (id, end)
     }
 
     /// What a task comes behind and who waits for it, by who makes it.
@@ -757,6 +748,7 @@ impl OpenMp {
             barriers_passed: made_by.barriers_passed,
             is_final: made_by.is_final,
             groups: made_by.groups.last().cloned().into_iter().collect(),
+            after: vec![self.fulfilled.clone()],
             into: vec![made_by.children.clone()],
             ..Task::default()
         };
@@ -777,33 +769,31 @@ impl OpenMp {
         given: Given,
         call: &RuntimeCall,
     ) {
+        if call.loop_is_group(given) {
+            let made_by = self.tasks.entry(part).or_default();
+            made_by.groups.push(Known::default());
+        }
         let [first, _, third] = call.arguments;
-        let (function, bytes, has_group) = match given {
-            Given::Gnu => (first, 0, call.further[2] & NO_GROUP == 0),
+        let (function, bytes) = match given {
+            Given::Gnu => (first, 0),
             Given::Llvm => {
                 let Some(allocated) = self.allocated.get(&third) else {
                     return;
                 };
-                let has_group = call.further[4] & u64::from(u32::MAX) == 0;
-                (allocated.function, allocated.bytes, has_group)
+                (allocated.function, allocated.bytes)
             }
         };
-        if has_group {
-            let made_by = self.tasks.entry(part).or_default();
-            made_by.groups.push(Known::default());
-        }
         let mut task = self.task_by(part);
         // Two loops of the same function at once are not told apart: that orders more than there is.
         let before = match self.loops.get(&function) {
-            Some(same) if same.task.team == task.team => same.task.after.clone(),
-            _ => vec![Known::default()],
+            Some(same) if same.task.team == task.team => same.before.clone(),
+            _ => Known::default(),
         };
-        for known in &before {
-            detector.release_to(caller, known);
-        }
-        task.after = before;
+        detector.release_to(caller, &before);
+        task.after.push(before.clone());
         let made = TaskLoop {
             task,
+            before,
             maker: (caller, context),
             task_bytes: bytes,
         };
@@ -812,11 +802,8 @@ impl OpenMp {
 
     /// All tasks of a loop have been made, and have ended if they are a group.
     fn loop_ends(&mut self, part: ThreadId, given: Given, call: &RuntimeCall) -> Option<Known> {
-        let has_group = match given {
-            Given::Gnu => call.further[2] & NO_GROUP == 0,
-            Given::Llvm => call.further[4] & u64::from(u32::MAX) == 0,
-        };
-        has_group.then(|| self.tasks.get_mut(&part)?.groups.pop())?
+        let is_group = call.loop_is_group(given);
+        is_group.then(|| self.tasks.get_mut(&part)?.groups.pop())?
     }
 
     /// A thread begins to execute a task's function.

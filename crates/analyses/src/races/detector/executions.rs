@@ -51,30 +51,12 @@ impl Detector {
         self.stay_in_bounds();
     }
 
-    /// A thread makes accesses that are nobody's whom the program knows: only calls are followed.
-    pub(in crate::races) fn pass_over_executions(
-        &mut self,
-        id: ThreadId,
-        executions: &Executions<'_>,
-        paths: &mut CallPaths,
-    ) {
-        let mut path = paths.thread(id);
-        for number in 0..executions.len() {
-            let execution = executions.get(number);
-            follow_calls(&execution, execution.accesses(), &mut path);
-        }
-        let last = executions.get(executions.len() - 1);
-        if let Some(last) = last.accesses().last() {
-            path.is_at(last.pc);
-        }
-    }
-
     fn execution(&mut self, id: ThreadId, execution: &Execution<'_>, path: &mut Follower<'_>) {
         let accesses = execution.accesses();
         let (mut first, mut done) = (0, 0);
         while done < accesses.len() {
             if self.threads.is_alone() {
-                return follow_calls(execution, &accesses[done..], path);
+                return path.executes(execution, &accesses[done..]);
             }
             let stretch = Stretch {
                 code: execution.code(),
@@ -143,15 +125,6 @@ impl Detector {
             }
         }
         End::OfExecution
-    }
-}
-
-/// Follows the calls and returns among accesses.
-fn follow_calls(execution: &Execution<'_>, accesses: &[PlainAccess], path: &mut Follower<'_>) {
-    for access in accesses {
-        if access.flags.contains(AccessFlags::RETURN_ADDRESS) {
-            path.access(&execution.access(access));
-        }
     }
 }
 

@@ -145,6 +145,8 @@ pub(super) struct Made {
 #[derive(Debug)]
 pub(super) struct TaskLoop {
     pub(super) task: Task,
+    /// What came before it was made.
+    pub(super) before: Known,
     /// What has made it, and the calls that led there.
     pub(super) maker: (ThreadId, ContextId),
     /// How many bytes stand for each task.
