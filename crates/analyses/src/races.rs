@@ -353,6 +353,7 @@ impl RaceCheck {
                     created: self.created.remove(&id).unwrap_or_default(),
                 };
                 self.threads.insert(id, thread);
+                self.detector.knows_thread();
                 if self.openmp.now(id).is_some() {
                     self.detector.start(id, *parent);
                 }
@@ -388,6 +389,7 @@ impl RaceCheck {
             SyncOperation::ThreadCreate => {
                 if let Ok(child) = u32::try_from(object) {
                     let child = ThreadId(child);
+                    self.detector.knows_thread();
                     if !self.openmp.creates(id, child) {
                         let creator = self.openmp.now(id).unwrap_or(id);
                         self.detector.create(creator, child);

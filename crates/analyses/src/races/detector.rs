@@ -62,6 +62,8 @@ pub(super) struct Detector {
     pub(super) heap: Heap,
     /// What threads execute for OpenMP: each is a thread here.
     pub(super) parts: Parts,
+    /// How many threads the process has had, or has created.
+    threads_known: u32,
     moment: Moment,
     blindness: Blindness,
     most_bytes: usize,
@@ -126,6 +128,7 @@ impl Detector {
             findings: Findings::new(most_bytes / SHARE_OF_EDGES),
             heap: Heap::new(most_bytes / SHARE_OF_BLOCKS),
             parts: Parts::default(),
+            threads_known: 0,
             moment: Moment {
                 generation: 0,
                 number: 0,
@@ -165,7 +168,7 @@ impl Detector {
         let mut rest = batch;
         while let [access, after @ ..] = rest {
             let is_atomic = access.flags.contains(AccessFlags::ATOMIC);
-            let is_alone = self.threads.is_alone();
+            let is_alone = self.is_alone();
             if !is_atomic && !is_alone {
                 let ordinary = self.ordinary(id, rest, path, watch);
                 if ordinary != 0 {
@@ -207,7 +210,7 @@ impl Detector {
         (address, size): (u64, u64),
         time: u64,
     ) {
-        if !self.threads.is_alone() {
+        if !self.is_alone() {
             let origin = Origin::SystemCall(call);
             self.plain(
                 id,
@@ -426,6 +429,17 @@ impl Detector {
             // came before it, and nothing of what comes.
             self.threads.is_told(id);
         }
+    }
+
+    /// A thread of the process begins, or is created.
+    pub(super) fn knows_thread(&mut self) {
+        self.threads_known = self.threads_known.saturating_add(1);
+    }
+
+    /// Whether nobody is there whom an access could meet. Where the process has one thread, parts of
+    /// its program meet nobody, either: the C library leaves out its locks there.
+    fn is_alone(&self) -> bool {
+        self.threads_known < 2 || self.threads.is_alone()
     }
 
     /// A thread is created.

@@ -213,10 +213,7 @@ impl Parts {
         if parts.iter().all(Option::is_none) {
             return false;
         }
-        // A process of one thread has none of the locks of its C library.
-        self.threads.len() < 2
-            || self.are_apart_in_one_thread(first, second, address)
-            || self.was_freed_since(first, address)
+        self.are_apart_in_one_thread(first, second, address) || self.was_freed_since(first, address)
     }
 
     fn are_apart_in_one_thread(&self, first: ThreadId, second: ThreadId, address: u64) -> bool {

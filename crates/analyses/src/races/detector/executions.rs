@@ -55,7 +55,7 @@ impl Detector {
         let accesses = execution.accesses();
         let (mut first, mut done) = (0, 0);
         while done < accesses.len() {
-            if self.threads.is_alone() {
+            if self.is_alone() {
                 return path.executes(execution, &accesses[done..]);
             }
             let stretch = Stretch {

@@ -64,7 +64,7 @@ impl Detector {
         if accesses.iter().any(|access| is_call(access.flags)) {
             return false;
         }
-        if self.threads.is_alone() {
+        if self.is_alone() {
             return true;
         }
         let Some(thread) = self.threads.get(id).filter(|thread| !thread.is_told) else {
