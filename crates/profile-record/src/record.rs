@@ -245,7 +245,7 @@ pub struct Sample {
     /// When, on the system's monotonic clock.
     pub time_ns: u64,
     /// The time that the sample stands for.
-    pub weight_ns: u64,
+    pub weight: u64,
     /// The path of the innermost frame; none where nothing is known.
     pub node: Option<u32>,
     /// How the path ends.
@@ -288,12 +288,7 @@ fn optional(bytes: &mut ByteReader<'_>) -> Result<Option<u32>, Malformed> {
 
 impl Sample {
     fn put(&self, bytes: &mut Vec<u8>) {
-        let numbers = [
-            self.pid.into(),
-            self.tid.into(),
-            self.time_ns,
-            self.weight_ns,
-        ];
+        let numbers = [self.pid.into(), self.tid.into(), self.time_ns, self.weight];
         numbers.iter().for_each(|number| put_varint(bytes, *number));
         put_optional(bytes, self.node);
         bytes.push(self.end as u8);
@@ -304,7 +299,7 @@ impl Sample {
             pid: bytes.number()?,
             tid: bytes.number()?,
             time_ns: bytes.varint()?,
-            weight_ns: bytes.varint()?,
+            weight: bytes.varint()?,
             node: optional(bytes)?,
             end: PathEnd::from_u8(bytes.byte()?).ok_or(Malformed)?,
         })

@@ -20,15 +20,15 @@ const LARGEST_SOURCE: u64 = 64 << 20;
 /// The time at an instruction: in itself, and with what was called there.
 #[derive(Debug, Clone, Copy, Default)]
 struct At {
-    self_ns: u64,
-    total_ns: u64,
+    self_weight: u64,
+    total_weight: u64,
 }
 
 impl At {
     fn and(self, other: At) -> At {
         At {
-            self_ns: self.self_ns.saturating_add(other.self_ns),
-            total_ns: self.total_ns.saturating_add(other.total_ns),
+            self_weight: self.self_weight.saturating_add(other.self_weight),
+            total_weight: self.total_weight.saturating_add(other.total_weight),
         }
     }
 }
@@ -87,7 +87,7 @@ impl NamedPaths<'_> {
         (times, lines): (&BTreeMap<u64, At>, &dyn Fn(u64) -> Option<SourceLine>),
         sources: &mut Sources,
     ) -> std::fmt::Result {
-        let all_ns: u64 = self.recording.samples.iter().map(|it| it.weight_ns).sum();
+        let all_ns: u64 = self.recording.samples.iter().map(|it| it.weight).sum();
         let percent = |ns: u64| format!("{:>6.1} %", 100.0 * ns as f64 / all_ns.max(1) as f64);
         let decoder = Decoder::with_ip(64, bytes, start, DecoderOptions::NONE);
         let instructions: Vec<_> = decoder.into_iter().collect();
@@ -123,7 +123,7 @@ impl NamedPaths<'_> {
                 last = line;
             }
             let [own, all] = match time_in(instruction) {
-                Some(at) => [at.self_ns, at.total_ns].map(percent),
+                Some(at) => [at.self_weight, at.total_weight].map(percent),
                 None => [const { String::new() }; 2],
             };
             writeln!(
@@ -148,12 +148,12 @@ impl NamedPaths<'_> {
                 }
                 let at = times.entry(address).or_default();
                 if depth == 0 {
-                    at.self_ns = at.self_ns.saturating_add(sample.weight_ns);
+                    at.self_weight = at.self_weight.saturating_add(sample.weight);
                 }
                 // Where a function calls itself, once.
                 if !seen.contains(&address) {
                     seen.push(address);
-                    at.total_ns = at.total_ns.saturating_add(sample.weight_ns);
+                    at.total_weight = at.total_weight.saturating_add(sample.weight);
                 }
             }
         }

@@ -14,9 +14,9 @@ pub struct TreeNode {
     /// The place of its caller in the tree, which is before its own; none for an outermost one.
     pub parent: Option<usize>,
     /// The time in the function itself.
-    pub self_ns: u64,
+    pub self_weight: u64,
     /// The same with what it called.
-    pub total_ns: u64,
+    pub total_weight: u64,
 }
 
 /// A tree of calls: what was called from where.
@@ -41,8 +41,8 @@ impl CallTree {
             self.nodes.push(TreeNode {
                 function,
                 parent,
-                self_ns: 0,
-                total_ns: 0,
+                self_weight: 0,
+                total_weight: 0,
             });
         }
         place
@@ -51,18 +51,18 @@ impl CallTree {
     /// Time was spent there.
     pub(crate) fn spend(&mut self, place: usize, ns: u64) {
         let node = &mut self.nodes[place];
-        node.self_ns = node.self_ns.saturating_add(ns);
+        node.self_weight = node.self_weight.saturating_add(ns);
     }
 
     /// All time has been added: works the totals out.
     pub(crate) fn sum_up(&mut self) {
         for place in (0..self.nodes.len()).rev() {
             let node = &mut self.nodes[place];
-            node.total_ns = node.total_ns.saturating_add(node.self_ns);
-            let (parent, total_ns) = (node.parent, node.total_ns);
+            node.total_weight = node.total_weight.saturating_add(node.self_weight);
+            let (parent, total_weight) = (node.parent, node.total_weight);
             if let Some(parent) = parent {
                 let parent = &mut self.nodes[parent];
-                parent.total_ns = parent.total_ns.saturating_add(total_ns);
+                parent.total_weight = parent.total_weight.saturating_add(total_weight);
             }
         }
     }
@@ -84,7 +84,7 @@ impl CallTree {
                 None => outermost.push(place),
             }
         }
-        let by_time = |place: &usize| std::cmp::Reverse(self.nodes[*place].total_ns);
+        let by_time = |place: &usize| std::cmp::Reverse(self.nodes[*place].total_weight);
         children
             .iter_mut()
             .for_each(|list| list.sort_by_key(by_time));
@@ -108,7 +108,7 @@ impl CallTree {
     pub fn callers(&self) -> CallTree {
         let mut callers = CallTree::default();
         for (place, node) in self.nodes.iter().enumerate() {
-            if node.self_ns == 0 {
+            if node.self_weight == 0 {
                 continue;
             }
             let mut at = None;
@@ -116,7 +116,7 @@ impl CallTree {
                 at = Some(callers.place(at, caller.function));
             }
             if let Some(at) = at {
-                callers.spend(at, node.self_ns);
+                callers.spend(at, node.self_weight);
             }
         }
         callers.sum_up();
@@ -133,7 +133,7 @@ impl CallTree {
                 .all(|caller| caller.function != node.function);
             if is_outer {
                 let total = &mut totals[node.function.0];
-                *total = total.saturating_add(node.total_ns);
+                *total = total.saturating_add(node.total_weight);
             }
         }
         totals
@@ -163,7 +163,7 @@ mod tests {
         // 0 calls 1 and 2; both call 3, which calls 2 again.
         let tree = tree(&[(&[0, 1, 3], 70), (&[0, 2, 3], 20), (&[0, 2, 3, 2], 10)]);
         assert_eq!(tree.totals(4), [100, 70, 30, 100]);
-        let selves: Vec<u64> = tree.nodes().iter().map(|node| node.self_ns).collect();
+        let selves: Vec<u64> = tree.nodes().iter().map(|node| node.self_weight).collect();
         assert_eq!(selves.iter().sum::<u64>(), 100);
     }
 
@@ -171,7 +171,7 @@ mod tests {
     fn a_function_that_calls_itself_is_one_place() {
         let tree = tree(&[(&[0, 1, 1, 1], 5), (&[0, 1], 6)]);
         assert_eq!(tree.nodes().len(), 2);
-        assert_eq!(tree.nodes()[1].self_ns, 11);
+        assert_eq!(tree.nodes()[1].self_weight, 11);
         assert_eq!(tree.totals(2), [11, 11]);
     }
 
@@ -183,7 +183,11 @@ mod tests {
                 let called = node.parent.map(|parent| callers.nodes()[parent].function.0);
                 node.function.0 == function && called == parent
             };
-            callers.nodes().iter().find(is).map(|node| node.total_ns)
+            callers
+                .nodes()
+                .iter()
+                .find(is)
+                .map(|node| node.total_weight)
         };
         assert_eq!(
             (of(3, None), of(1, Some(3)), of(2, Some(3))),

@@ -12,7 +12,7 @@ impl Profile {
     pub fn to_folded(&self) -> String {
         let mut text = String::new();
         for (place, node) in self.tree.nodes().iter().enumerate() {
-            if node.self_ns == 0 {
+            if node.self_weight == 0 {
                 continue;
             }
             let mut names: Vec<String> = self
@@ -22,7 +22,7 @@ impl Profile {
                 .collect();
             names.reverse();
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "{} {}", names.join(";"), node.self_ns);
+            let _ = writeln!(text, "{} {}", names.join(";"), node.self_weight);
         }
         text
     }

@@ -36,13 +36,13 @@ impl Profile {
             json!({
                 "name": function.name,
                 "image": function.image,
-                "self": seconds(function.self_ns),
-                "total": seconds(function.total_ns),
+                "self": seconds(function.self_weight),
+                "total": seconds(function.total_weight),
                 "self_of_threads": {
-                    "mean": function.spread.mean_ns / 1e9,
-                    "min": seconds(function.spread.least_ns),
-                    "max": seconds(function.spread.most_ns),
-                    "standard_deviation": function.spread.deviation_ns / 1e9,
+                    "mean": function.spread.mean / 1e9,
+                    "min": seconds(function.spread.least),
+                    "max": seconds(function.spread.most),
+                    "standard_deviation": function.spread.deviation / 1e9,
                 },
                 "metrics": self.metrics_of(Known::of(function)),
             })
@@ -51,11 +51,11 @@ impl Profile {
             json!({
                 "function": node.function.0,
                 "parent": node.parent,
-                "self": seconds(node.self_ns),
-                "total": seconds(node.total_ns),
+                "self": seconds(node.self_weight),
+                "total": seconds(node.total_weight),
                 "metrics": self.metrics_of(Known {
-                    self_ns: node.self_ns,
-                    total_ns: node.total_ns,
+                    self_weight: node.self_weight,
+                    total_weight: node.total_weight,
                     spread: None,
                 }),
             })
@@ -64,14 +64,14 @@ impl Profile {
             json!({
                 "function": line.function.0,
                 "line": line.line,
-                "self": seconds(line.self_ns),
+                "self": seconds(line.self_weight),
             })
         });
         // Those that no sample was in have nothing to say.
         let mut places = vec![None; self.loops.len()];
         let mut loops = Vec::new();
         for (place, one) in self.loops.iter().enumerate() {
-            if one.total_ns == 0 {
+            if one.total_weight == 0 {
                 continue;
             }
             places[place] = Some(loops.len());
@@ -83,11 +83,11 @@ impl Profile {
                 "parent": one.code.parent.and_then(|parent| places[parent]),
                 "depth": one.code.depth,
                 "irreducible": one.code.is_irreducible,
-                "self": seconds(one.self_ns),
-                "total": seconds(one.total_ns),
+                "self": seconds(one.self_weight),
+                "total": seconds(one.total_weight),
                 "metrics": self.metrics_of(Known {
-                    self_ns: one.self_ns,
-                    total_ns: one.total_ns,
+                    self_weight: one.self_weight,
+                    total_weight: one.total_weight,
                     spread: None,
                 }),
             }));
@@ -99,7 +99,7 @@ impl Profile {
                 "thread": thread.tid,
                 "name": thread.name,
                 "samples": thread.samples,
-                "self": seconds(thread.self_ns),
+                "self": seconds(thread.self_weight),
             })
         });
         let metrics = self.metrics.iter();
@@ -123,9 +123,9 @@ impl Profile {
                 "times": preempted.times,
                 "seconds": seconds(preempted.ns),
             })),
-            "longest": seconds(self.longest_ns),
+            "longest": seconds(self.heaviest),
             "lost": self.lost,
-            "total": seconds(self.total_ns),
+            "total": seconds(self.total_weight),
             "window": self.window.map(|window| json!({
                 "from": seconds(window.from_ns),
                 "until": window.until_ns.map(seconds),

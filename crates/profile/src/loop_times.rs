@@ -18,9 +18,9 @@ pub struct LoopTime {
     /// The file that it is in.
     pub image: String,
     /// The time in it, without loops within and what was called.
-    pub self_ns: u64,
+    pub self_weight: u64,
     /// The time in it with all that.
-    pub total_ns: u64,
+    pub total_weight: u64,
 }
 
 impl NamedPaths<'_> {
@@ -84,8 +84,8 @@ fn times_of_loops(paths: &NamedPaths<'_>) -> Vec<LoopTime> {
         for (depth, frame) in paths.frames(sample).into_iter().enumerate() {
             let innermost = loops.of_frames.get(&frame).copied();
             if let (0, Some(place)) = (depth, innermost) {
-                let own = &mut times[place].self_ns;
-                *own = own.saturating_add(sample.weight_ns);
+                let own = &mut times[place].self_weight;
+                *own = own.saturating_add(sample.weight);
             }
             let mut around = innermost;
             while let Some(place) = around {
@@ -96,8 +96,8 @@ fn times_of_loops(paths: &NamedPaths<'_>) -> Vec<LoopTime> {
                     times[place].image.clone_from(&named.image);
                 }
                 if std::mem::replace(&mut counted_at[place], number) != number {
-                    let all = &mut times[place].total_ns;
-                    *all = all.saturating_add(sample.weight_ns);
+                    let all = &mut times[place].total_weight;
+                    *all = all.saturating_add(sample.weight);
                 }
                 around = times[place].code.parent;
             }
@@ -111,7 +111,7 @@ fn of_nobody(code: Loop) -> LoopTime {
         code,
         function: String::new(),
         image: String::new(),
-        self_ns: 0,
-        total_ns: 0,
+        self_weight: 0,
+        total_weight: 0,
     }
 }

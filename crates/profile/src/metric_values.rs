@@ -6,8 +6,8 @@ use crate::profile::{Function, Profile, Spread};
 /// What is known of a function, a call path or a loop.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known<'a> {
-    pub(crate) self_ns: u64,
-    pub(crate) total_ns: u64,
+    pub(crate) self_weight: u64,
+    pub(crate) total_weight: u64,
     /// How the time in a function is spread over threads.
     pub(crate) spread: Option<&'a Spread>,
 }
@@ -15,8 +15,8 @@ pub(crate) struct Known<'a> {
 impl<'a> Known<'a> {
     pub(crate) fn of(function: &'a Function) -> Known<'a> {
         Known {
-            self_ns: function.self_ns,
-            total_ns: function.total_ns,
+            self_weight: function.self_weight,
+            total_weight: function.total_weight,
             spread: Some(&function.spread),
         }
     }
@@ -28,13 +28,13 @@ impl Profile {
         let seconds = |ns: u64| ns as f64 / 1e9;
         let (ending, spread) = (self.ending, known.spread);
         metric.value(|name| match name {
-            "self" => Some(seconds(known.self_ns)),
-            "total" => Some(seconds(known.total_ns)),
-            "mean" => spread.map(|it| it.mean_ns / 1e9),
-            "least" => spread.map(|it| seconds(it.least_ns)),
-            "most" => spread.map(|it| seconds(it.most_ns)),
-            "deviation" => spread.map(|it| it.deviation_ns / 1e9),
-            "run" => Some(seconds(self.total_ns)),
+            "self" => Some(seconds(known.self_weight)),
+            "total" => Some(seconds(known.total_weight)),
+            "mean" => spread.map(|it| it.mean / 1e9),
+            "least" => spread.map(|it| seconds(it.least)),
+            "most" => spread.map(|it| seconds(it.most)),
+            "deviation" => spread.map(|it| it.deviation / 1e9),
+            "run" => Some(seconds(self.total_weight)),
             "elapsed" => ending.map(|it| seconds(it.elapsed_ns)),
             "user" => ending.map(|it| seconds(it.user_ns)),
             "system" => ending.map(|it| seconds(it.system_ns)),

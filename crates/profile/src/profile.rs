@@ -25,7 +25,7 @@ impl Preempted {
         let preempted = waits.iter().filter(|wait| wait.is_preempted);
         preempted.fold(Preempted::default(), |sum, wait| Preempted {
             times: sum.times + 1,
-            ns: sum.ns.saturating_add(wait.sample.weight_ns),
+            ns: sum.ns.saturating_add(wait.sample.weight),
         })
     }
 }
@@ -38,9 +38,9 @@ pub struct Function {
     /// The file that it is in; empty where none is known.
     pub image: String,
     /// The time in it.
-    pub self_ns: u64,
+    pub self_weight: u64,
     /// The time in it and in what it called.
-    pub total_ns: u64,
+    pub total_weight: u64,
     /// How the time in it is spread over all threads that were sampled.
     pub spread: Spread,
 }
@@ -49,13 +49,13 @@ pub struct Function {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Spread {
     /// The time of the average thread.
-    pub mean_ns: f64,
+    pub mean: f64,
     /// Of the one with the least.
-    pub least_ns: u64,
+    pub least: u64,
     /// Of the one with the most.
-    pub most_ns: u64,
+    pub most: u64,
     /// The standard deviation, of the threads as all that there are.
-    pub deviation_ns: f64,
+    pub deviation: f64,
 }
 
 impl Spread {
@@ -63,15 +63,15 @@ impl Spread {
     fn of(times: &[u64], threads: usize) -> Spread {
         let count = threads.max(times.len()).max(1);
         let idle = count - times.len();
-        let mean_ns = times.iter().map(|&ns| ns as f64).sum::<f64>() / count as f64;
-        let square = |ns: f64| (ns - mean_ns) * (ns - mean_ns);
+        let mean = times.iter().map(|&ns| ns as f64).sum::<f64>() / count as f64;
+        let square = |ns: f64| (ns - mean) * (ns - mean);
         let squares: f64 = times.iter().map(|&ns| square(ns as f64)).sum();
         let least = times.iter().copied().min().unwrap_or(0);
         Spread {
-            mean_ns,
-            least_ns: if idle == 0 { least } else { 0 },
-            most_ns: times.iter().copied().max().unwrap_or(0),
-            deviation_ns: ((squares + idle as f64 * square(0.0)) / count as f64).sqrt(),
+            mean,
+            least: if idle == 0 { least } else { 0 },
+            most: times.iter().copied().max().unwrap_or(0),
+            deviation: ((squares + idle as f64 * square(0.0)) / count as f64).sqrt(),
         }
     }
 }
@@ -84,7 +84,7 @@ pub struct LineTime {
     /// File and line.
     pub line: String,
     /// The time.
-    pub self_ns: u64,
+    pub self_weight: u64,
 }
 
 /// A thread and its time.
@@ -101,7 +101,7 @@ pub struct ThreadTime {
     /// How often it was found running.
     pub samples: u64,
     /// The CPU time that this stands for.
-    pub self_ns: u64,
+    pub self_weight: u64,
 }
 
 /// Where the time of a run went.
@@ -123,11 +123,11 @@ pub struct Profile {
     /// long; none where that was not recorded.
     pub preempted: Option<Preempted>,
     /// The longest time that one sample stands for.
-    pub longest_ns: u64,
+    pub heaviest: u64,
     /// Samples that could not be taken in.
     pub lost: u64,
     /// The CPU time that the samples stand for.
-    pub total_ns: u64,
+    pub total_weight: u64,
     /// All functions, in no order that means anything.
     pub functions: Vec<Function>,
     /// Who called whom, from above.
@@ -163,25 +163,25 @@ impl Profile {
         let mut lines: FxHashMap<(FunctionId, String), u64> = FxHashMap::default();
         let mut threads: BTreeMap<(u32, u32), (u64, u64)> = BTreeMap::new();
         let mut by_thread: BTreeMap<(FunctionId, u32, u32), u64> = BTreeMap::new();
-        let (mut total_ns, mut longest_ns) = (0_u64, 0);
+        let (mut total_weight, mut heaviest) = (0_u64, 0);
         for sample in &recording.samples {
-            let weight_ns = sample.weight_ns;
-            total_ns = total_ns.saturating_add(weight_ns);
-            longest_ns = weight_ns.max(longest_ns);
+            let weight = sample.weight;
+            total_weight = total_weight.saturating_add(weight);
+            heaviest = weight.max(heaviest);
             let (samples, ns) = threads.entry((sample.pid, sample.tid)).or_default();
-            (*samples, *ns) = (*samples + 1, ns.saturating_add(weight_ns));
+            (*samples, *ns) = (*samples + 1, ns.saturating_add(weight));
             let place = match sample.node {
                 Some(node) => building.place(node),
                 None => building.unknown(),
             };
-            building.tree.spend(place, weight_ns);
+            building.tree.spend(place, weight);
             let function = building.tree.nodes()[place].function;
             let key = (function, sample.pid, sample.tid);
             let spent = by_thread.entry(key).or_default();
-            *spent = spent.saturating_add(weight_ns);
+            *spent = spent.saturating_add(weight);
             if let Some(line) = sample.node.and_then(|node| building.line(node)) {
                 let spent = lines.entry((function, line)).or_default();
-                *spent = spent.saturating_add(weight_ns);
+                *spent = spent.saturating_add(weight);
             }
         }
         let Building {
@@ -191,12 +191,12 @@ impl Profile {
         } = building;
         tree.sum_up();
         let totals = tree.totals(functions.len());
-        for (function, total_ns) in functions.iter_mut().zip(totals) {
-            function.total_ns = total_ns;
+        for (function, total_weight) in functions.iter_mut().zip(totals) {
+            function.total_weight = total_weight;
         }
         for node in tree.nodes() {
-            let self_ns = &mut functions[node.function.0].self_ns;
-            *self_ns = self_ns.saturating_add(node.self_ns);
+            let self_weight = &mut functions[node.function.0].self_weight;
+            *self_weight = self_weight.saturating_add(node.self_weight);
         }
         let mut times = vec![Vec::new(); functions.len()];
         for ((function, ..), ns) in by_thread {
@@ -213,9 +213,9 @@ impl Profile {
             window: recording.window,
             samples: recording.samples.len() as u64,
             preempted: recording.waits.as_deref().map(Preempted::of),
-            longest_ns,
+            heaviest,
             lost: recording.lost,
-            total_ns,
+            total_weight,
             functions,
             tree,
             lines: sorted(lines),
@@ -240,7 +240,7 @@ impl Profile {
     pub fn by_self(&self) -> Vec<&Function> {
         let mut functions: Vec<&Function> = self.functions.iter().collect();
         functions.sort_by(|one, other| {
-            let key = |function: &Function| (function.self_ns, function.total_ns);
+            let key = |function: &Function| (function.self_weight, function.total_weight);
             key(other)
                 .cmp(&key(one))
                 .then_with(|| one.name.cmp(&other.name))
@@ -252,14 +252,14 @@ impl Profile {
 fn sorted(lines: FxHashMap<(FunctionId, String), u64>) -> Vec<LineTime> {
     let mut lines: Vec<LineTime> = lines
         .into_iter()
-        .map(|((function, line), self_ns)| LineTime {
+        .map(|((function, line), self_weight)| LineTime {
             function,
             line,
-            self_ns,
+            self_weight,
         })
         .collect();
     lines.sort_by(|one, other| {
-        let by_time = other.self_ns.cmp(&one.self_ns);
+        let by_time = other.self_weight.cmp(&one.self_weight);
         by_time.then_with(|| one.line.cmp(&other.line))
     });
     lines
@@ -271,13 +271,13 @@ fn named_threads(
 ) -> Vec<ThreadTime> {
     threads
         .into_iter()
-        .map(|((pid, tid), (samples, self_ns))| ThreadTime {
+        .map(|((pid, tid), (samples, self_weight))| ThreadTime {
             pid,
             rank: paths.rank(pid),
             tid,
             name: paths.thread_name((pid, tid)).to_owned(),
             samples,
-            self_ns,
+            self_weight,
         })
         .collect()
 }
@@ -305,8 +305,8 @@ impl Building<'_> {
         self.functions.push(Function {
             name: key.0.clone(),
             image: key.1.clone(),
-            self_ns: 0,
-            total_ns: 0,
+            self_weight: 0,
+            total_weight: 0,
             spread: Spread::default(),
         });
         self.ids.insert(key, next);
@@ -377,10 +377,10 @@ mod tests {
             let function = profile.functions.iter().find(|it| it.name == name);
             let spread = function.expect("a function").spread;
             (
-                spread.mean_ns,
-                spread.least_ns,
-                spread.most_ns,
-                spread.deviation_ns.round(),
+                spread.mean,
+                spread.least,
+                spread.most,
+                spread.deviation.round(),
             )
         };
         assert_eq!(of("f+0x10"), (400.0 / 3.0, 0, 300, 125.0));
@@ -388,10 +388,10 @@ mod tests {
         assert_eq!(
             Spread::of(&[5, 5], 2),
             Spread {
-                mean_ns: 5.0,
-                least_ns: 5,
-                most_ns: 5,
-                deviation_ns: 0.0
+                mean: 5.0,
+                least: 5,
+                most: 5,
+                deviation: 0.0
             }
         );
         assert_eq!(Spread::of(&[], 0), Spread::default());

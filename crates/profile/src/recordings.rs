@@ -29,9 +29,9 @@ pub(crate) fn of_threads(threads: &[&[(&[&str], u64)]]) -> Recording {
     let mut time_ns = 1_000_000_000;
     let samples = (PID..).zip(threads).flat_map(|(tid, paths)| {
         let samples = paths.iter();
-        samples.map(move |(path, weight_ns)| (tid, path, weight_ns))
+        samples.map(move |(path, weight)| (tid, path, weight))
     });
-    for (tid, path, weight_ns) in samples {
+    for (tid, path, weight) in samples {
         let mut parent = None;
         for name in *path {
             let image = place(&mut images, name, |number| {
@@ -58,12 +58,12 @@ pub(crate) fn of_threads(threads: &[&[(&[&str], u64)]]) -> Recording {
             });
             parent = Some(node);
         }
-        time_ns += weight_ns;
+        time_ns += weight;
         records.push(Record::Sample(Sample {
             pid: PID,
             tid,
             time_ns,
-            weight_ns: *weight_ns,
+            weight: *weight,
             node: parent,
             end: PathEnd::Outermost,
         }));

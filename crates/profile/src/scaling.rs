@@ -34,7 +34,7 @@ pub struct RunSize {
     /// The ranks of an MPI job among their processes.
     pub ranks: usize,
     /// The time of all threads.
-    pub total_ns: u64,
+    pub total_weight: u64,
 }
 
 /// The times of one function or context in both runs.
@@ -91,8 +91,8 @@ impl Scaling {
         for (is_run, (profile, numbers)) in [base, run].into_iter().zip(&numbers).enumerate() {
             for (function, number) in profile.functions.iter().zip(numbers) {
                 let sums = times[number.0].of(is_run == 1);
-                sums[OWN] = sums[OWN].saturating_add(function.self_ns);
-                sums[ALL] = sums[ALL].saturating_add(function.total_ns);
+                sums[OWN] = sums[OWN].saturating_add(function.self_weight);
+                sums[ALL] = sums[ALL].saturating_add(function.total_weight);
             }
         }
         let contexts = merged([&base.tree, &run.tree], &numbers);
@@ -111,15 +111,15 @@ impl Scaling {
     /// What is lost, in nanoseconds, of those times; less than nothing where the larger run took less
     /// than expected. `with_callees`: also in what was called.
     #[must_use]
-    pub fn loss_ns(&self, times: &BothTimes, with_callees: bool) -> f64 {
+    pub fn loss(&self, times: &BothTimes, with_callees: bool) -> f64 {
         let which = if with_callees { ALL } else { OWN };
         times.run[which] as f64 - times.base[which] as f64 * self.growth()
     }
 
     /// What is lost in all.
     #[must_use]
-    pub fn total_loss_ns(&self) -> f64 {
-        self.run.total_ns as f64 - self.base.total_ns as f64 * self.growth()
+    pub fn total_loss(&self) -> f64 {
+        self.run.total_weight as f64 - self.base.total_weight as f64 * self.growth()
     }
 
     /// By how much the time of all threads is expected to grow.
@@ -133,7 +133,7 @@ impl Scaling {
     /// A part of the larger run's time.
     #[must_use]
     pub fn share(&self, ns: f64) -> f64 {
-        ns / self.run.total_ns.max(1) as f64
+        ns / self.run.total_weight.max(1) as f64
     }
 }
 
@@ -154,7 +154,7 @@ impl RunSize {
             command: profile.command.clone(),
             threads: profile.threads.len(),
             ranks: ranks.len(),
-            total_ns: profile.total_ns,
+            total_weight: profile.total_weight,
         }
     }
 
@@ -206,10 +206,10 @@ fn merged(trees: [&CallTree; 2], numbers: &[Vec<FunctionId>; 2]) -> Vec<Context>
             places.push(place);
             times.resize(tree.nodes().len(), BothTimes::default());
             let sums = times[place].of(is_run == 1);
-            sums[OWN] = sums[OWN].saturating_add(node.self_ns);
+            sums[OWN] = sums[OWN].saturating_add(node.self_weight);
             // A function that two names of one run stand for may be its own caller now.
             if parent != Some(place) {
-                sums[ALL] = sums[ALL].saturating_add(node.total_ns);
+                sums[ALL] = sums[ALL].saturating_add(node.total_weight);
             }
         }
     }

@@ -86,7 +86,7 @@ impl Profile {
                 write!(out, ", one for each {period_ms} ms of a thread's {kind}")?;
             }
         }
-        write!(out, ": {}", seconds(self.total_ns))?;
+        write!(out, ": {}", seconds(self.total_weight))?;
         match self.ending {
             Some(ending) if self.counted_by_system().is_some() => {
                 let (user, system) = (seconds(ending.user_ns), seconds(ending.system_ns));
@@ -200,7 +200,7 @@ impl Profile {
             out,
             "one sample stands for {} ms at most; the clocks of the threads counted {}, of which {} \
              came after the last sample of each",
-            self.longest_ns as f64 / 1e6,
+            self.heaviest as f64 / 1e6,
             seconds(counted.used_ns),
             seconds(counted.used_ns.saturating_sub(expired_ns))
         )?;
@@ -215,11 +215,11 @@ impl Profile {
         writeln!(out, "\n    self   total  self time  function")?;
         for function in self.by_self().into_iter().take(SHOWN) {
             let (own, all) = (
-                self.percent(function.self_ns),
-                self.percent(function.total_ns),
+                self.percent(function.self_weight),
+                self.percent(function.total_weight),
             );
             let image = function.image.rsplit('/').next().unwrap_or_default();
-            let time = seconds(function.self_ns);
+            let time = seconds(function.self_weight);
             writeln!(out, "{own} {all}  {time:>9}  {} ({image})", function.name)?;
         }
         if self.functions.len() > SHOWN {
@@ -230,8 +230,8 @@ impl Profile {
             writeln!(out, "\n    self  self time  line")?;
         }
         for line in self.lines.iter().take(SHOWN) {
-            let own = self.percent(line.self_ns);
-            let time = seconds(line.self_ns);
+            let own = self.percent(line.self_weight);
+            let time = seconds(line.self_weight);
             let function = &self.functions[line.function.0].name;
             writeln!(out, "{own}  {time:>9}  {} in {function}", line.line)?;
         }
@@ -247,7 +247,7 @@ impl Profile {
                 .filter_map(|it| Some((self.value_of(metric, Known::of(it))?, it)))
                 .collect();
             values.sort_by(|one, other| {
-                let by_time = other.1.self_ns.cmp(&one.1.self_ns);
+                let by_time = other.1.self_weight.cmp(&one.1.self_weight);
                 other.0.total_cmp(&one.0).then(by_time)
             });
             let (name, formula) = (metric.name(), metric.formula());
@@ -256,7 +256,7 @@ impl Profile {
                 "\n{name} = {formula}\n       value  self time  function"
             )?;
             for (value, function) in values.iter().take(SHOWN) {
-                let time = seconds(function.self_ns);
+                let time = seconds(function.self_weight);
                 writeln!(out, "{value:>12.4}  {time:>9}  {}", function.name)?;
             }
             let without = self.functions.len() - values.len();
@@ -269,16 +269,19 @@ impl Profile {
 
     /// The loops with the most time, each with those around it.
     fn write_loops(&self, out: &mut String) -> std::fmt::Result {
-        let least = self.total_ns.div_ceil(SMALLEST_SHARE).max(1);
+        let least = self.total_weight.div_ceil(SMALLEST_SHARE).max(1);
         let mut loops: Vec<&LoopTime> = self.loops.iter().collect();
-        loops.retain(|one| one.total_ns >= least);
-        loops.sort_by_key(|one| std::cmp::Reverse((one.self_ns, one.total_ns)));
+        loops.retain(|one| one.total_weight >= least);
+        loops.sort_by_key(|one| std::cmp::Reverse((one.self_weight, one.total_weight)));
         if !loops.is_empty() {
             writeln!(out, "\n    self   total  self time  loop")?;
         }
         for one in loops.iter().take(SHOWN) {
-            let (own, all) = (self.percent(one.self_ns), self.percent(one.total_ns));
-            let time = seconds(one.self_ns);
+            let (own, all) = (
+                self.percent(one.self_weight),
+                self.percent(one.total_weight),
+            );
+            let time = seconds(one.self_weight);
             let place = |one: &LoopTime| match &one.code.line {
                 Some(line) => line.to_string(),
                 None => format!("{:#x}", one.code.address),
@@ -303,7 +306,7 @@ impl Profile {
             return Ok(());
         }
         let waiting = |function: &Function| {
-            (function.spread.most_ns as f64 - function.spread.mean_ns) * threads as f64
+            (function.spread.most as f64 - function.spread.mean) * threads as f64
         };
         let mut functions: Vec<&Function> = self.functions.iter().collect();
         functions.sort_by(|one, other| waiting(other).total_cmp(&waiting(one)));
@@ -312,14 +315,13 @@ impl Profile {
             "\n    mean    least     most  deviation  self time of the {threads} threads in"
         )?;
         for function in functions.into_iter().take(SHOWN) {
-            let least = self.total_ns as f64 / SMALLEST_SHARE as f64;
+            let least = self.total_weight as f64 / SMALLEST_SHARE as f64;
             if waiting(function) < least {
                 break;
             }
             let spread = &function.spread;
-            let [mean, deviation] =
-                [spread.mean_ns, spread.deviation_ns].map(|ns| seconds(ns as u64));
-            let [least, most] = [spread.least_ns, spread.most_ns].map(seconds);
+            let [mean, deviation] = [spread.mean, spread.deviation].map(|ns| seconds(ns as u64));
+            let [least, most] = [spread.least, spread.most].map(seconds);
             writeln!(
                 out,
                 "{mean:>8} {least:>8} {most:>8}   {deviation:>8}  {}",
@@ -333,10 +335,10 @@ impl Profile {
         self.write_ranks(out)?;
         writeln!(out, "\n    time  self time  thread")?;
         let mut threads: Vec<_> = self.threads.iter().collect();
-        threads.sort_by_key(|thread| std::cmp::Reverse(thread.self_ns));
+        threads.sort_by_key(|thread| std::cmp::Reverse(thread.self_weight));
         for thread in threads.iter().take(SHOWN) {
-            let own = self.percent(thread.self_ns);
-            let time = seconds(thread.self_ns);
+            let own = self.percent(thread.self_weight);
+            let time = seconds(thread.self_weight);
             let (name, pid, tid) = (&thread.name, thread.pid, thread.tid);
             let rank = thread
                 .rank
@@ -359,7 +361,7 @@ impl Profile {
         for thread in &self.threads {
             if let Some(rank) = thread.rank {
                 let spent = ranks.entry(rank).or_default();
-                *spent = spent.saturating_add(thread.self_ns);
+                *spent = spent.saturating_add(thread.self_weight);
             }
         }
         if ranks.is_empty() {
@@ -389,7 +391,10 @@ impl Profile {
         let mut depth = 0;
         while let Some(place) = next {
             let node = &self.tree.nodes()[place];
-            let (all, own) = (self.percent(node.total_ns), self.percent(node.self_ns));
+            let (all, own) = (
+                self.percent(node.total_weight),
+                self.percent(node.self_weight),
+            );
             let name = &self.functions[node.function.0].name;
             writeln!(
                 out,
@@ -398,8 +403,8 @@ impl Profile {
             )?;
             let called = children[place].first().copied();
             next = called.filter(|&called| {
-                let called_ns = self.tree.nodes()[called].total_ns;
-                called_ns >= node.total_ns.div_ceil(2)
+                let called_ns = self.tree.nodes()[called].total_weight;
+                called_ns >= node.total_weight.div_ceil(2)
             });
             depth += 1;
         }
@@ -413,10 +418,13 @@ impl Profile {
         waiting.extend(outermost.into_iter().rev().map(|place| (place, 0)));
         while let Some((place, depth)) = waiting.pop() {
             let node = &tree.nodes()[place];
-            if node.total_ns < self.total_ns.div_ceil(SMALLEST_SHARE) {
+            if node.total_weight < self.total_weight.div_ceil(SMALLEST_SHARE) {
                 continue;
             }
-            let (all, own) = (self.percent(node.total_ns), self.percent(node.self_ns));
+            let (all, own) = (
+                self.percent(node.total_weight),
+                self.percent(node.self_weight),
+            );
             let name = &self.functions[node.function.0].name;
             if depth == DEEPEST {
                 writeln!(out, "{all} {own}  {}…", "  ".repeat(depth))?;
@@ -431,7 +439,7 @@ impl Profile {
 
     /// A share of the whole time, in eight columns.
     fn percent(&self, ns: u64) -> String {
-        let share = ns as f64 / self.total_ns.max(1) as f64;
+        let share = ns as f64 / self.total_weight.max(1) as f64;
         format!("{:>6.1} %", 100.0 * share)
     }
 }

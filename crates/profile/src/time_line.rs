@@ -57,7 +57,7 @@ impl NamedPaths<'_> {
         let samples = &self.recording.samples;
         let begins = samples
             .iter()
-            .map(|it| it.time_ns.saturating_sub(it.weight_ns));
+            .map(|it| it.time_ns.saturating_sub(it.weight));
         let from_ns = begins.min().unwrap_or(0);
         let until_ns = samples.iter().map(|it| it.time_ns).max().unwrap_or(0);
         let stretch_ns = (until_ns.saturating_sub(from_ns) as f64 / STRETCHES as f64).max(1.0);
@@ -75,7 +75,7 @@ impl NamedPaths<'_> {
                     functions.len() - 1
                 });
                 let end = (sample.time_ns - from_ns) as f64 / stretch_ns;
-                let start = (end - sample.weight_ns as f64 / stretch_ns).max(0.0);
+                let start = (end - sample.weight as f64 / stretch_ns).max(0.0);
                 for (place, stretch) in touched(&mut spent, start, end) {
                     let within = end.min((place + 1) as f64) - start.max(place as f64);
                     *stretch.entry(function).or_default() += within.max(0.0) * stretch_ns;
@@ -280,7 +280,7 @@ mod tests {
         times.extend(paths.iter().map(|path| (&path[..], 2 * SECOND)));
         let mut recording = of_threads(&[&times]);
         for sample in &mut recording.samples {
-            sample.weight_ns /= 4;
+            sample.weight /= 4;
         }
         let line = NamedPaths::new(&recording).time_line();
         let text = line.to_text();

@@ -73,7 +73,7 @@ pub(crate) enum What {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sampled {
     pub(crate) is_in_kernel: bool,
-    pub(crate) weight_ns: u64,
+    pub(crate) weight: u64,
     /// The registers of the program; none where it had none.
     pub(crate) registers: Option<Registers>,
     /// The upper part of the stack, from the stack pointer on.
@@ -197,7 +197,7 @@ fn sample(reader: &mut ByteReader<'_>, bits: u16) -> Result<KernelRecord, Malfor
     let _where_interrupted = reader.u64()?;
     let (pid, tid) = (reader.u32()?, reader.u32()?);
     let time_ns = reader.u64()?;
-    let weight_ns = reader.u64()?;
+    let weight = reader.u64()?;
     let has_registers = reader.u64()? != 0;
     let registers = match has_registers {
         true => Some(registers(REGISTERS, reader)?),
@@ -215,7 +215,7 @@ fn sample(reader: &mut ByteReader<'_>, bits: u16) -> Result<KernelRecord, Malfor
         tid,
         what: What::Sampled(Sampled {
             is_in_kernel: is_in_kernel(bits),
-            weight_ns,
+            weight,
             registers,
             stack: stack.get(..length).ok_or(Malformed)?.to_vec(),
             is_cut_off: length == room,

@@ -285,7 +285,7 @@ impl<W: Write> Observer<W> {
             pid,
             tid,
             time_ns,
-            weight_ns: sampled.weight_ns,
+            weight: sampled.weight,
             node,
             end,
         }))

@@ -44,7 +44,7 @@ struct Followed {
     generation: u64,
     ring: Ring,
     /// Of the samples that were taken out.
-    weight_ns: u64,
+    weight: u64,
     lost: u64,
 }
 
@@ -107,7 +107,7 @@ impl Timers {
                     tid: u32::try_from(ring.word(slot::TID)).unwrap_or(0),
                     generation: ring.word(slot::GENERATION),
                     ring,
-                    weight_ns: 0,
+                    weight: 0,
                     lost: 0,
                 };
                 self.has_seen_any = true;
@@ -139,7 +139,7 @@ impl Timers {
         };
         followed.take_out(each);
         let expirations = followed.ring.word(slot::EXPIRATIONS);
-        let sampled = followed.weight_ns / self.period_ns.max(1);
+        let sampled = followed.weight / self.period_ns.max(1);
         let told = sampled.saturating_add(followed.lost);
         if expirations > told {
             // A thread that was ended in the middle of a sample.
@@ -202,7 +202,7 @@ impl Followed {
     }
 
     fn take_out(&mut self, each: &mut dyn FnMut(Read)) {
-        let weight_ns = &mut self.weight_ns;
+        let weight = &mut self.weight;
         self.ring.drain(|bytes| {
             let Some(read) = KernelRecord::read(bytes).transpose() else {
                 return;
@@ -212,7 +212,7 @@ impl Followed {
                 ..
             }) = &read
             {
-                *weight_ns = weight_ns.saturating_add(sampled.weight_ns);
+                *weight = weight.saturating_add(sampled.weight);
             }
             each(read);
         });

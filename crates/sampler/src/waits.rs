@@ -71,14 +71,14 @@ impl Off {
         let from = self.since_ns.max(kept.start);
         let until = time_ns.min(kept.end);
         let (node, end) = self.place;
-        let weight_ns = until.checked_sub(from).filter(|&ns| ns > 0)?;
+        let weight = until.checked_sub(from).filter(|&ns| ns > 0)?;
         Some(Wait {
             is_preempted: self.is_preempted,
             sample: Sample {
                 pid,
                 tid,
                 time_ns: until,
-                weight_ns,
+                weight,
                 node,
                 end,
             },
@@ -97,11 +97,11 @@ mod tests {
         let Sample {
             tid,
             time_ns,
-            weight_ns,
+            weight,
             node,
             ..
         } = wait.sample;
-        (tid, time_ns, weight_ns, node, wait.is_preempted)
+        (tid, time_ns, weight, node, wait.is_preempted)
     }
 
     #[test]

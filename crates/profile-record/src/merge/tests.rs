@@ -38,7 +38,7 @@ fn recording(start_s: u64, first_s: u64, paths: &[(u32, &[u64], u64)]) -> Record
     let mut numbers = HashMap::new();
     let mut frames = HashMap::new();
     let mut time_ns = first_s * 1_000_000_000;
-    for (pid, path, weight_ns) in paths {
+    for (pid, path, weight) in paths {
         let name = format!("process {pid}");
         records.push(Record::Process(Process { pid: *pid, name }));
         let mut parent = None;
@@ -66,7 +66,7 @@ fn recording(start_s: u64, first_s: u64, paths: &[(u32, &[u64], u64)]) -> Record
             pid: *pid,
             tid: *pid,
             time_ns,
-            weight_ns: *weight_ns,
+            weight: *weight,
             node: parent,
             end: PathEnd::Outermost,
         };
@@ -120,7 +120,7 @@ fn times(recording: &Recording) -> Times {
     let mut times = Times::new();
     for sample in &recording.samples {
         let (count, ns) = times.entry(path(recording, sample)).or_default();
-        (*count, *ns) = (*count + 1, *ns + sample.weight_ns);
+        (*count, *ns) = (*count + 1, *ns + sample.weight);
     }
     times
 }

@@ -44,7 +44,7 @@ fn records() -> Vec<Record> {
         pid: 7,
         tid: 8,
         time_ns: 1 << 40,
-        weight_ns: 1_000_000,
+        weight: 1_000_000,
         node: Some(1),
         end: PathEnd::CutOff,
     };

@@ -55,10 +55,10 @@ pub fn firefox(paths: &NamedPaths<'_>) -> Profile {
                 .collect();
             let stack = profile.intern_stack_frames(thread, frames.into_iter());
             let used = match is_cpu_time {
-                true => CpuDelta::from_nanos(sample.weight_ns),
+                true => CpuDelta::from_nanos(sample.weight),
                 false => CpuDelta::ZERO,
             };
-            let periods = (sample.weight_ns / period_ns).max(1);
+            let periods = (sample.weight / period_ns).max(1);
             let weight = i32::try_from(periods).unwrap_or(i32::MAX);
             profile.add_sample(thread, at(sample.time_ns), stack, used, weight);
         }

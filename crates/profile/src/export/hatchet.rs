@@ -22,8 +22,8 @@ pub fn hatchet(profile: &Profile) -> Value {
         let mut one = json!({
             "frame": {"name": function.name, "type": "function", "module": function.image},
             "metrics": {
-                "time": node.self_ns as f64 / 1e9,
-                "time (inc)": node.total_ns as f64 / 1e9,
+                "time": node.self_weight as f64 / 1e9,
+                "time (inc)": node.total_weight as f64 / 1e9,
             },
         });
         if !children.is_empty() {

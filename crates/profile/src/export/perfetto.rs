@@ -148,7 +148,7 @@ impl Building<'_> {
         for ((pid, tid), samples) in self.paths.by_thread() {
             let mut counted_ns = 0_u64;
             for sample in samples {
-                counted_ns = counted_ns.saturating_add(sample.weight_ns);
+                counted_ns = counted_ns.saturating_add(sample.weight);
                 let callstack_iid = self.interned.callstack(self.paths, sample);
                 self.packets.push(TracePacket {
                     timestamp: Some(sample.time_ns),
@@ -186,7 +186,7 @@ impl Building<'_> {
                 kind: ENDS,
                 ..event
             };
-            let from_ns = sample.time_ns.saturating_sub(sample.weight_ns);
+            let from_ns = sample.time_ns.saturating_sub(sample.weight);
             for (time_ns, event) in [(from_ns, begins), (sample.time_ns, ends)] {
                 self.packets.push(TracePacket {
                     timestamp: Some(time_ns),

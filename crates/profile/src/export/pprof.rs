@@ -53,7 +53,7 @@ struct Building<'a> {
     mappings: FxHashMap<u32, u64>,
 }
 
-/// Call paths with how often each was found and how long, by process and thread (labels `pid`,
+/// Call paths with how often each was found and for how much, by process and thread (labels `pid`,
 /// `tid`, `thread`, and `rank` in an MPI job). Inlined functions are lines of one location. Compressed, as pprof writes it.
 ///
 /// # Errors
@@ -117,7 +117,7 @@ impl Building<'_> {
             }
             let value = &mut self.profile.sample[place].value;
             value[0] += 1;
-            value[1] = value[1].saturating_add(sample.weight_ns as i64);
+            value[1] = value[1].saturating_add(sample.weight as i64);
         }
     }
 

@@ -72,8 +72,8 @@ pub fn speedscope(paths: &NamedPaths<'_>) -> Value {
             let stack = known.entry(sample.node);
             let stack = stack.or_insert_with(|| frames.stack(paths, sample));
             stacks.push(stack.clone());
-            weights.push(sample.weight_ns);
-            total = total.saturating_add(sample.weight_ns);
+            weights.push(sample.weight);
+            total = total.saturating_add(sample.weight);
         }
         let (name, process) = (paths.thread_name(thread), paths.process(thread.0));
         profiles.push(json!({

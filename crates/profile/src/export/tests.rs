@@ -218,9 +218,9 @@ fn perfetto_has_samples_and_waits() {
     let slices = [
         (
             "waits in burn+0x10: main+0x10;left+0x10;burn+0x10",
-            first.weight_ns,
+            first.weight,
         ),
-        ("has no processor: main+0x10", last.weight_ns),
+        ("has no processor: main+0x10", last.weight),
     ];
     let slices: Times = slices.map(|(name, ns)| (name.to_owned(), ns)).into();
     assert_eq!(of_perfetto(&recording), (expected(), slices.clone()));

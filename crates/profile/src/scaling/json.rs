@@ -24,7 +24,7 @@ impl Scaling {
             },
             "base": size(&self.base),
             "run": size(&self.run),
-            "loss": seconds(self.total_loss_ns()),
+            "loss": seconds(self.total_loss()),
             "functions": functions.collect::<Vec<_>>(),
             "calling_contexts": self.contexts_to_json(&self.contexts),
             "callers": self.contexts_to_json(&self.callers),
@@ -46,8 +46,8 @@ impl Scaling {
         json!({
             "base": both(times.base),
             "run": both(times.run),
-            "self_loss": seconds(self.loss_ns(times, false)),
-            "total_loss": seconds(self.loss_ns(times, true)),
+            "self_loss": seconds(self.loss(times, false)),
+            "total_loss": seconds(self.loss(times, true)),
         })
     }
 }
@@ -57,7 +57,7 @@ fn size(run: &RunSize) -> Value {
         "command": run.command,
         "threads": run.threads,
         "ranks": run.ranks,
-        "total": seconds(run.total_ns as f64),
+        "total": seconds(run.total_weight as f64),
     })
 }
 

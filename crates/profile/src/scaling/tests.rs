@@ -14,7 +14,7 @@ fn loss_ms(scaling: &Scaling, name: &str) -> f64 {
     let name = format!("{name}+0x10");
     let place = scaling.functions.iter().position(|(it, _)| *it == name);
     let times = &scaling.times[place.expect("a function")];
-    scaling.loss_ns(times, false) / MS as f64
+    scaling.loss(times, false) / MS as f64
 }
 
 /// What all do again is lost, what they divide is not.
@@ -31,7 +31,7 @@ fn work_that_is_repeated_is_lost() {
     let scaling = Scaling::new(Expectation::Strong, &base, &run);
     assert_eq!(loss_ms(&scaling, "divided"), 0.0);
     assert_eq!(loss_ms(&scaling, "repeated"), 600.0);
-    assert_eq!(scaling.total_loss_ns(), 600.0 * MS as f64);
+    assert_eq!(scaling.total_loss(), 600.0 * MS as f64);
     let text = scaling.to_text(&[View::Flat, View::TopDown, View::BottomUp]);
     assert!(
         text.contains("37.5 % of the larger run's time; efficiency 62.5 %"),
@@ -57,8 +57,8 @@ fn contexts_of_either_run_are_there() {
     let losses = scaling
         .contexts
         .iter()
-        .map(|it| scaling.loss_ns(&it.times, false));
-    assert_eq!(losses.sum::<f64>(), scaling.total_loss_ns());
+        .map(|it| scaling.loss(&it.times, false));
+    assert_eq!(losses.sum::<f64>(), scaling.total_loss());
 }
 
 /// Where each thread has the same to do, the time may grow as the threads do, and no more.

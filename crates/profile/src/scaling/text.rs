@@ -26,12 +26,12 @@ impl Scaling {
         writeln!(out, "{kind}")?;
         writeln!(out, "from {}", size(&self.base))?;
         writeln!(out, "to   {}", size(&self.run))?;
-        let loss_ns = self.total_loss_ns();
-        let share = 100.0 * self.share(loss_ns);
+        let loss = self.total_loss();
+        let share = 100.0 * self.share(loss);
         writeln!(
             out,
             "lost: {}, {share:.1} % of the larger run's time; efficiency {:.1} %",
-            seconds(loss_ns),
+            seconds(loss),
             100.0 - share
         )?;
         for view in views {
@@ -54,23 +54,23 @@ impl Scaling {
 
     fn write_functions(&self, out: &mut String) -> std::fmt::Result {
         let mut functions: Vec<_> = self.functions.iter().zip(&self.times).collect();
-        let loss = |times: &BothTimes| self.loss_ns(times, false);
+        let loss = |times: &BothTimes| self.loss(times, false);
         functions.sort_by(|(_, one), (_, other)| loss(other).abs().total_cmp(&loss(one).abs()));
         writeln!(
             out,
             "\n    loss   time lost      before         now  function"
         )?;
         for ((name, image), times) in functions.iter().take(SHOWN) {
-            let loss_ns = loss(times);
-            if self.share(loss_ns).abs() < SMALLEST_SHARE {
+            let loss = loss(times);
+            if self.share(loss).abs() < SMALLEST_SHARE {
                 break;
             }
             let (before, now) = (times.base[super::OWN], times.run[super::OWN]);
             writeln!(
                 out,
                 "{}  {:>10}  {:>10}  {:>10}  {name} ({image})",
-                self.percent(loss_ns),
-                seconds(loss_ns),
+                self.percent(loss),
+                seconds(loss),
                 seconds(before as f64),
                 seconds(now as f64),
             )?;
@@ -89,7 +89,7 @@ impl Scaling {
                 None => outermost.push(place),
             }
         }
-        let loss = |place: usize| self.loss_ns(&contexts[place].times, true);
+        let loss = |place: usize| self.loss(&contexts[place].times, true);
         let by_loss = |one: &usize, other: &usize| loss(*one).abs().total_cmp(&loss(*other).abs());
         children.iter_mut().for_each(|list| list.sort_by(by_loss));
         outermost.sort_by(by_loss);
@@ -97,7 +97,7 @@ impl Scaling {
         waiting.extend(outermost.into_iter().map(|place| (place, 0)));
         while let Some((place, depth)) = waiting.pop() {
             let context = &contexts[place];
-            let own = self.loss_ns(&context.times, false);
+            let own = self.loss(&context.times, false);
             if self.share(loss(place)).abs() < SMALLEST_SHARE {
                 continue;
             }
@@ -136,7 +136,7 @@ fn size(run: &RunSize) -> String {
     let command = run.command.join(" ");
     format!(
         "{threads}{ranks}, {}: {command}",
-        seconds(run.total_ns as f64)
+        seconds(run.total_weight as f64)
     )
 }
 

@@ -500,7 +500,7 @@ fn sample(event: &Event, bits: u16, body: &[u8]) -> Result<KernelRecord, Malform
         tid,
         what: What::Sampled(Sampled {
             is_in_kernel,
-            weight_ns: counted.filter(|_| event.counts_time()).unwrap_or(period_ns),
+            weight: counted.filter(|_| event.counts_time()).unwrap_or(period_ns),
             is_cut_off: !stack.is_empty() && stack.len() == room,
             registers: found,
             stack: stack.to_vec(),

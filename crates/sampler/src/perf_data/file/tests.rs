@@ -88,7 +88,7 @@ fn behind(time: u64) -> Vec<u8> {
 
 fn sampled(read: &PerfData) -> Vec<(u64, u64, &Sampled)> {
     let of = |record: &'_ KernelRecord| match &record.what {
-        What::Sampled(sampled) => Some((record.time_ns, sampled.weight_ns)),
+        What::Sampled(sampled) => Some((record.time_ns, sampled.weight)),
         _ => None,
     };
     let samples = read.records.iter().filter_map(|record| {
