@@ -9,15 +9,16 @@
  *   unspool_begin_interval("solver");       what this thread does now is one interval ...
  *   unspool_end_interval();                 ... up to here: `unspool openmp` has figures of each
  *
- * Without Unspool the calls have no effect and cost a few instructions without memory
- * accesses. With it they appear in the trace; with `--roi`, memory accesses are traced only
- * inside regions, and with `--registered-only`, only those of registered threads.
+ * Without Unspool the calls have no effect and cost a few instructions. With it they appear
+ * in the trace; with `--roi`, memory accesses are traced only inside regions, and with
+ * `--registered-only`, only those of registered threads. `unspool profile --roi` keeps samples
+ * only of regions, which are each process's own there.
  *
  * How it works: each call executes one no-operation instruction with a displacement that no
  * compiler produces, nopl 0x554e5350(%rax,%rax,1), and Unspool recognises it while it
  * translates. Registers: rdi the operation, rsi and rdx its arguments. Nothing is changed.
- * Intervals are for programs that run untranslated: they call functions that are there only
- * while `unspool openmp` observes the program, found by weak symbols.
+ * Programs that run untranslated call functions that are there only while `unspool openmp` or
+ * `unspool profile --roi` observes them, found by weak symbols: intervals and regions do.
  *
  * On other processors than x86-64, and with compilers that do not know GNU assembler
  * statements, the calls do nothing at all.
@@ -69,20 +70,32 @@ static inline void unspool_register_thread(int64_t number, const char *name)
     UNSPOOL_MARK(UNSPOOL_REGISTER_THREAD, number, name);
 }
 
+typedef void (*unspool_end_function)(void);
+
+/* Calls a function of no arguments, where it is there. */
+#define UNSPOOL_CALL(symbol)                                                                 \
+    do {                                                                                     \
+        unspool_end_function function = UNSPOOL_NO_FUNCTION;                                 \
+        UNSPOOL_FIND(symbol, function);                                                      \
+        if (function != UNSPOOL_NO_FUNCTION)                                                 \
+            function();                                                                      \
+    } while (0)
+
 /* Begins a region of interest, for all threads. */
 static inline void unspool_start_region(void)
 {
     UNSPOOL_MARK(UNSPOOL_START_REGION, INT64_C(0), UNSPOOL_NO_POINTER);
+    UNSPOOL_CALL("unspool_profile_start_region");
 }
 
 /* Ends the region of interest, for all threads. */
 static inline void unspool_end_region(void)
 {
     UNSPOOL_MARK(UNSPOOL_END_REGION, INT64_C(0), UNSPOOL_NO_POINTER);
+    UNSPOOL_CALL("unspool_profile_end_region");
 }
 
 typedef void (*unspool_begin_function)(uint64_t, const char *, size_t);
-typedef void (*unspool_end_function)(void);
 
 /*
  * Begins an interval of this name in the calling thread. Intervals nest, and one may be entered
@@ -137,12 +150,14 @@ UNSPOOL_OUT_OF_LINE inline void register_thread(int64_t thread_num)
 UNSPOOL_OUT_OF_LINE inline void start_roi()
 {
     UNSPOOL_MARK(UNSPOOL_START_REGION, INT64_C(0), UNSPOOL_NO_POINTER);
+    UNSPOOL_CALL("unspool_profile_start_region");
 }
 
 /* Ends the region of interest. */
 UNSPOOL_OUT_OF_LINE inline void end_roi()
 {
     UNSPOOL_MARK(UNSPOOL_END_REGION, INT64_C(0), UNSPOOL_NO_POINTER);
+    UNSPOOL_CALL("unspool_profile_end_region");
 }
 
 } // namespace atomic_trace

@@ -1,8 +1,7 @@
 //! Tells Unspool about the program: which thread is which, and which part is of interest.
 //!
-//! Without Unspool the calls have no effect and cost a few instructions without memory
-//! accesses. With it they appear in the trace, and tracing can be limited to regions and to
-//! registered threads. There is the same for C and C++: `include/unspool.h`.
+//! Without Unspool the calls have no effect and cost a few instructions. With it they appear in the
+//! trace, and tracing and sampling (`--roi`) can be limited to regions, tracing to registered threads too. There is the same for C and C++: `include/unspool.h`.
 //!
 //! Needs no standard library and nothing else. On other processors than x86-64 the calls do
 //! nothing at all.
@@ -22,7 +21,8 @@
 //!
 //! Each call executes [`MARKER`], a no-operation instruction with a displacement that no
 //! compiler produces, with the [`Operation`] in `rdi` and its arguments in `rsi` and `rdx`.
-//! Unspool recognises it while it translates. Nothing is changed: no register, no flag.
+//! Unspool recognises it while it translates. Nothing is changed: no register, no flag. Regions also
+//! call functions that are there only while `unspool profile --roi` observes the program.
 #![no_std]
 #![deny(missing_docs)]
 

@@ -89,7 +89,7 @@ pub(crate) enum Command {
     /// Say why an OpenMP program is not faster: where its threads wait, and for what
     Openmp(OpenmpArguments),
     /// Say where a program's time goes, by function and by call path
-    Profile(ProfileArguments),
+    Profile(Box<ProfileArguments>),
     /// Say what this machine lets the commands do, and what would let them do more
     Doctor(DoctorArguments),
     /// Print what a command does, or a chapter of the book about writing tools

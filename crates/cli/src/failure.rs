@@ -35,6 +35,12 @@ impl Failure {
         self
     }
 
+    /// The same failure, which is about a file.
+    pub(crate) fn in_file(mut self, path: &Path) -> Failure {
+        self.error = self.error.context(path.display().to_string());
+        self
+    }
+
     /// The same failure with another exit status.
     pub(crate) fn with_status(mut self, status: u8) -> Failure {
         self.status = status;

@@ -16,10 +16,10 @@ mod record;
 mod write;
 
 pub use merge::{MergeError, merge};
-pub use read::{ReadError, Recording};
+pub use read::{ReadError, RecordedEvent, Recording};
 pub use record::{
-    Counted, Ending, Frame, Image, Node, PathEnd, Process, Rank, Record, Sample, Settings, Source,
-    StepCertainty, Symbol, Thread, Wait, Window,
+    Counted, Ending, Event, EventCount, Frame, Image, Node, Occurrence, PathEnd, Process, Rank,
+    Rate, Record, Regions, Sample, Settings, Source, StepCertainty, Symbol, Thread, Wait, Window,
 };
 pub use write::Writer;
 
@@ -29,8 +29,8 @@ use unspool_container::stream::{Declaration, Form, StreamNumber};
 const SAMPLES: StreamNumber = StreamNumber(0x200);
 
 /// The version of the stream. Before version 2 there were no timers, before version 3 neither windows,
-/// ranks nor symbols, before version 4 no waits.
-const VERSION: u32 = 4;
+/// ranks nor symbols, before version 4 no waits, before version 5 neither events nor regions.
+const VERSION: u32 = 5;
 
 /// What a file declares.
 fn declaration() -> Declaration {

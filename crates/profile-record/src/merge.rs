@@ -7,8 +7,8 @@ use unspool_container::TraceHeader;
 
 use crate::read::Recording;
 use crate::record::{
-    Counted, Ending, Frame, Image, Node, Process, Rank, Record, Sample, Settings, StepCertainty,
-    Symbol, Thread, Wait,
+    Counted, Ending, Event, EventCount, Frame, Image, Node, Occurrence, Process, Rank, Record,
+    Regions, Sample, Settings, StepCertainty, Symbol, Thread, Wait,
 };
 use crate::write::Writer;
 
@@ -34,7 +34,7 @@ pub enum MergeError {
 }
 
 /// Writes recordings as one, whose header is the first one's: call paths that are the same are there once;
-/// processes, threads, samples and waits of all; times and counts of the system are added up, and the
+/// processes, threads, samples, waits and events of all, the latter the same if their names are; times and counts of the system are added up, and the
 /// longest run is the run. Merging what was merged before is the same as merging all at once.
 ///
 /// Recordings of one machine have one clock. Those of others are moved so that runs begin when their headers
@@ -57,6 +57,7 @@ pub fn merge(recordings: &[Recording], output: impl Write) -> Result<(), MergeEr
         frames: HashMap::new(),
         nodes: HashMap::new(),
         processes: BTreeSet::new(),
+        events: HashMap::new(),
     };
     if let Some(settings) = settings {
         merging.writer.write(&Record::Settings(settings))?;
@@ -96,9 +97,15 @@ fn settings(recordings: &[Recording]) -> Result<Option<Settings>, MergeError> {
 
 /// When a recording's first sample was, or 0.
 fn begin(recording: &Recording) -> u64 {
+    let times = all_samples(recording).map(|sample| sample.time_ns);
+    times.min().unwrap_or(0)
+}
+
+/// Samples of time, of waits and of events.
+fn all_samples(recording: &Recording) -> impl Iterator<Item = &Sample> {
     let waits = recording.waits.iter().flatten().map(|wait| &wait.sample);
-    let samples = recording.samples.iter().chain(waits);
-    samples.map(|sample| sample.time_ns).min().unwrap_or(0)
+    let events = recording.events.values().flat_map(|it| &it.samples);
+    recording.samples.iter().chain(waits).chain(events)
 }
 
 /// What is added to times of a recording so that they are those of the first one's clock.
@@ -119,6 +126,8 @@ struct Merging<W> {
     nodes: HashMap<(Option<u32>, u32, StepCertainty), u32>,
     /// The numbers of processes that are there.
     processes: BTreeSet<u32>,
+    /// Events by their names.
+    events: HashMap<String, u32>,
 }
 
 /// The number of something, and whether it is new.
@@ -150,20 +159,31 @@ impl<W: Write> Merging<W> {
                 is_preempted: wait.is_preempted,
             }))?;
         }
+        for recorded in recording.events.values() {
+            let name = recorded.event.name.clone();
+            let (event, is_new) = number(&mut self.events, name.clone());
+            if is_new {
+                self.writer.write(&Record::Event(Event {
+                    number: event,
+                    name,
+                    rate: recorded.event.rate,
+                }))?;
+            }
+            for sample in &recorded.samples {
+                let sample = moved(sample);
+                self.writer
+                    .write(&Record::Occurrence(Occurrence { event, sample }))?;
+            }
+        }
         Ok(())
     }
 
     /// What the processes of a recording are called that have the number of another one's.
     fn pids(&mut self, recording: &Recording) -> HashMap<u32, u32> {
-        let waits = recording.waits.iter().flatten().map(|wait| wait.sample.pid);
-        let samples = recording.samples.iter().map(|sample| sample.pid);
+        let samples = all_samples(recording).map(|sample| sample.pid);
         let threads = recording.threads.keys().map(|(pid, _)| *pid);
         let processes = recording.processes.keys().copied();
-        let own: BTreeSet<u32> = samples
-            .chain(waits)
-            .chain(threads)
-            .chain(processes)
-            .collect();
+        let own: BTreeSet<u32> = samples.chain(threads).chain(processes).collect();
         let mut pids = HashMap::new();
         for pid in &own {
             let mut number = *pid;
@@ -300,6 +320,39 @@ impl<W: Write> Merging<W> {
         });
         if let Some(counted) = counted {
             self.writer.write(&Record::Counted(counted))?;
+        }
+        let regions = recordings.iter().filter_map(|it| it.regions);
+        let regions = regions.reduce(|one, other| Regions {
+            entered: one.entered.saturating_add(other.entered),
+            inside_ns: one.inside_ns.saturating_add(other.inside_ns),
+            lost_marks: one.lost_marks.saturating_add(other.lost_marks),
+            processes_elsewhere: one
+                .processes_elsewhere
+                .saturating_add(other.processes_elsewhere),
+        });
+        if let Some(regions) = regions {
+            self.writer.write(&Record::Regions(regions))?;
+        }
+        let mut counts: Vec<(u32, Option<EventCount>)> = Vec::new();
+        for (name, event) in &self.events {
+            let parts = recordings.iter().flat_map(|it| it.events.values());
+            let parts = parts.filter(|part| part.event.name == *name);
+            // What one part does not know, nobody knows of the whole.
+            let all: Option<Vec<EventCount>> = parts.map(|part| part.counted).collect();
+            let sum = all.into_iter().flatten().reduce(|one, other| EventCount {
+                event: *event,
+                count: one.count.saturating_add(other.count),
+                enabled_ns: one.enabled_ns.saturating_add(other.enabled_ns),
+                running_ns: one.running_ns.saturating_add(other.running_ns),
+            });
+            counts.push((*event, sum));
+        }
+        counts.sort_by_key(|(event, _)| *event);
+        for (event, sum) in counts {
+            if let Some(sum) = sum {
+                self.writer
+                    .write(&Record::EventCount(EventCount { event, ..sum }))?;
+            }
         }
         // A part that has not ended has left the whole unended.
         let endings: Option<Vec<Ending>> = recordings.iter().map(|it| it.ending).collect();

@@ -8,8 +8,8 @@ use unspool_container::{HeaderError, TraceHeader};
 
 use crate::declaration;
 use crate::record::{
-    Counted, Ending, Frame, Image, Node, Process, Record, Sample, Settings, Source, Symbol, Thread,
-    Wait, Window,
+    Counted, Ending, Event, EventCount, Frame, Image, Node, Process, Record, Regions, Sample,
+    Settings, Source, Symbol, Thread, Wait, Window,
 };
 
 /// Why a file is no recording that can be used.
@@ -47,6 +47,10 @@ pub struct Recording {
     pub samples: Vec<Sample>,
     /// When and where threads had no processor; none where that was not asked for.
     pub waits: Option<Vec<Wait>>,
+    /// What else was sampled, by the events' numbers.
+    pub events: BTreeMap<u32, RecordedEvent>,
+    /// The number of the event that the samples are of; none where they are of time.
+    pub sampled_event: Option<u32>,
     /// How many more could not be taken in.
     pub lost: u64,
     /// How the run ended; none where its recording was cut off.
@@ -55,12 +59,25 @@ pub struct Recording {
     pub counted: Option<Counted>,
     /// The part of the run that samples are of; none where that is all of it.
     pub window: Option<Window>,
+    /// What of the run was in regions of interest, if samples are of these only.
+    pub regions: Option<Regions>,
     /// The ranks of processes in their MPI job, by the processes' numbers.
     pub ranks: HashMap<u32, u32>,
     /// Functions that programs have made themselves, by image and start.
     pub symbols: BTreeMap<(u32, u64), Symbol>,
     /// What could not be read.
     pub problems: Vec<String>,
+}
+
+/// An event that was sampled beside time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordedEvent {
+    /// What it is.
+    pub event: Event,
+    /// Where it happened.
+    pub samples: Vec<Sample>,
+    /// How often in all; none where the recording was cut off.
+    pub counted: Option<EventCount>,
 }
 
 impl Recording {
@@ -92,10 +109,13 @@ impl Recording {
             nodes: HashMap::new(),
             samples: Vec::new(),
             waits: None,
+            events: BTreeMap::new(),
+            sampled_event: None,
             lost: 0,
             ending: None,
             counted: None,
             window: None,
+            regions: None,
             ranks: HashMap::new(),
             symbols: BTreeMap::new(),
             problems: Vec::new(),
@@ -133,6 +153,18 @@ impl Recording {
                 source: Source::KernelWaits,
                 ..settings
             }),
+            ..self.clone()
+        })
+    }
+
+    /// The same run, with where an event happened in the place of samples, whose weights are numbers of
+    /// events.
+    #[must_use]
+    pub fn of_event(&self, number: u32) -> Option<Recording> {
+        let recorded = self.events.get(&number)?;
+        Some(Recording {
+            samples: recorded.samples.clone(),
+            sampled_event: Some(number),
             ..self.clone()
         })
     }
@@ -187,10 +219,27 @@ impl Recording {
             Record::HasWaits => {
                 self.waits.get_or_insert_default();
             }
+            Record::Event(event) => {
+                let recorded = RecordedEvent {
+                    samples: Vec::new(),
+                    counted: None,
+                    event,
+                };
+                self.events.entry(recorded.event.number).or_insert(recorded);
+            }
+            Record::Occurrence(occurrence) => {
+                self.check(&occurrence.sample)?;
+                let recorded = self.events.get_mut(&occurrence.event)?;
+                recorded.samples.push(occurrence.sample);
+            }
+            Record::EventCount(counted) => {
+                self.events.get_mut(&counted.event)?.counted = Some(counted);
+            }
             Record::Lost(count) => self.lost = self.lost.saturating_add(count),
             Record::Counted(counted) => self.counted = Some(counted),
             Record::Ending(ending) => self.ending = Some(ending),
             Record::Window(window) => self.window = Some(window),
+            Record::Regions(regions) => self.regions = Some(regions),
             Record::Rank(rank) => {
                 self.ranks.insert(rank.pid, rank.rank);
             }

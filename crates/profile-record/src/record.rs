@@ -36,6 +36,14 @@ pub enum Record {
     Wait(Wait),
     /// All waits are recorded, however many there are.
     HasWaits,
+    /// Something else than time is sampled, too.
+    Event(Event),
+    /// An event was found to happen on a path.
+    Occurrence(Occurrence),
+    /// How often an event has happened in all.
+    EventCount(EventCount),
+    /// Samples are of regions only that the program has told.
+    Regions(Regions),
 }
 
 /// How samples are taken.
@@ -112,6 +120,19 @@ pub struct Window {
     pub from_ns: u64,
     /// Where it ends; none where that is the run's end.
     pub until_ns: Option<u64>,
+}
+
+/// What of a run was in regions of interest, as programs tell them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Regions {
+    /// How often processes entered one.
+    pub entered: u64,
+    /// How long they were in them, all together.
+    pub inside_ns: u64,
+    /// What they told of it and was not heard.
+    pub lost_marks: u64,
+    /// Processes of which nothing was heard, since they are in another PID namespace.
+    pub processes_elsewhere: u64,
 }
 
 /// A process of an MPI job.
@@ -244,7 +265,7 @@ pub struct Sample {
     pub tid: u32,
     /// When, on the system's monotonic clock.
     pub time_ns: u64,
-    /// The time that the sample stands for.
+    /// What the sample stands for: nanoseconds, or events.
     pub weight: u64,
     /// The path of the innermost frame; none where nothing is known.
     pub node: Option<u32>,
@@ -261,6 +282,48 @@ pub struct Wait {
     /// Whether it did not wait for anything but for a processor, which another thread had taken from
     /// it.
     pub is_preempted: bool,
+}
+
+/// Something that the processor or the kernel counts, as it is sampled beside time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// By which occurrences name it.
+    pub number: u32,
+    /// What it is called: `cycles`, `page-faults`.
+    pub name: String,
+    /// How often it is sampled.
+    pub rate: Rate,
+}
+
+/// How often an event is sampled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rate {
+    /// Whenever it has happened so many times.
+    Period(u64),
+    /// About so many times in a second, as the kernel sees to it.
+    Frequency(u64),
+}
+
+/// An event was found to happen on a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Occurrence {
+    /// The event's number.
+    pub event: u32,
+    /// Where that was; its weight is how many events it stands for.
+    pub sample: Sample,
+}
+
+/// How often an event has happened in all threads, as the kernel has counted it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EventCount {
+    /// The event's number.
+    pub event: u32,
+    /// How often, in the time in which it was counted.
+    pub count: u64,
+    /// How long threads ran in which it should have been counted.
+    pub enabled_ns: u64,
+    /// How long it was: processors count only so many events at one time.
+    pub running_ns: u64,
 }
 
 /// The run is over.
@@ -380,6 +443,36 @@ impl Record {
                 wait.sample.put(bytes);
             }
             Record::HasWaits => start(16, &[]),
+            Record::Event(event) => {
+                let (kind, value) = match event.rate {
+                    Rate::Period(period) => (0, period),
+                    Rate::Frequency(frequency) => (1, frequency),
+                };
+                start(17, &[event.number.into(), kind, value]);
+                put_bytes(bytes, event.name.as_bytes());
+            }
+            Record::Occurrence(occurrence) => {
+                start(18, &[occurrence.event.into()]);
+                occurrence.sample.put(bytes);
+            }
+            Record::Regions(regions) => start(
+                20,
+                &[
+                    regions.entered,
+                    regions.inside_ns,
+                    regions.lost_marks,
+                    regions.processes_elsewhere,
+                ],
+            ),
+            Record::EventCount(counted) => start(
+                19,
+                &[
+                    counted.event.into(),
+                    counted.count,
+                    counted.enabled_ns,
+                    counted.running_ns,
+                ],
+            ),
         }
     }
 
@@ -454,6 +547,31 @@ impl Record {
                 sample: Sample::read(bytes)?,
             }),
             16 => Record::HasWaits,
+            17 => Record::Event(Event {
+                number: bytes.number()?,
+                rate: match bytes.varint()? {
+                    0 => Rate::Period(bytes.varint()?),
+                    1 => Rate::Frequency(bytes.varint()?),
+                    _ => return Err(Malformed),
+                },
+                name: bytes.text()?,
+            }),
+            18 => Record::Occurrence(Occurrence {
+                event: bytes.number()?,
+                sample: Sample::read(bytes)?,
+            }),
+            19 => Record::EventCount(EventCount {
+                event: bytes.number()?,
+                count: bytes.varint()?,
+                enabled_ns: bytes.varint()?,
+                running_ns: bytes.varint()?,
+            }),
+            20 => Record::Regions(Regions {
+                entered: bytes.varint()?,
+                inside_ns: bytes.varint()?,
+                lost_marks: bytes.varint()?,
+                processes_elsewhere: bytes.varint()?,
+            }),
             _ => return Err(Malformed),
         })
     }

@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | [`flame_graph()`] | SVG | browsers |
 //! | [`hatchet()`] | JSON | Hatchet, a library of Python |
+//! | [`hpctoolkit()`] | database, version 4 | hpcviewer, Hatchet |
 //! | [`perfetto()`] | `perfetto_trace.proto` | ui.perfetto.dev |
 //! | [`pprof()`] | `profile.proto`, compressed | `go tool pprof`, Grafana, Google Cloud |
 //! | [`firefox()`] | processed profile, JSON | profiler.firefox.com |
@@ -13,6 +14,7 @@
 mod firefox;
 mod flame_graph;
 mod hatchet;
+mod hpctoolkit;
 mod perfetto;
 mod pprof;
 mod speedscope;
@@ -22,6 +24,7 @@ mod tests;
 pub use firefox::firefox;
 pub use flame_graph::flame_graph;
 pub use hatchet::hatchet;
+pub use hpctoolkit::{DatabaseFile, hpctoolkit};
 pub use perfetto::perfetto;
 pub use pprof::pprof;
 pub use speedscope::speedscope;

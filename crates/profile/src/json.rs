@@ -1,10 +1,11 @@
 //! The profile for programs.
 
 use serde_json::{Value, json};
-use unspool_profile_record::Source;
+use unspool_profile_record::{Rate, Source};
 
 use crate::metric_values::Known;
 use crate::profile::Profile;
+use crate::unit::Unit;
 
 fn source(source: Source) -> &'static str {
     match source {
@@ -28,21 +29,22 @@ impl Profile {
         Value::Object(values.collect())
     }
 
-    /// The profile as JSON, with times in seconds. `calling_contexts` names functions and callers
+    /// The profile as JSON, with times in seconds, or numbers of events. `calling_contexts` names functions and callers
     /// by their places in the lists.
     #[must_use]
     pub fn to_json(&self) -> Value {
+        let weight = |weight: u64| self.unit.number(weight as f64);
         let functions = self.functions.iter().map(|function| {
             json!({
                 "name": function.name,
                 "image": function.image,
-                "self": seconds(function.self_weight),
-                "total": seconds(function.total_weight),
+                "self": weight(function.self_weight),
+                "total": weight(function.total_weight),
                 "self_of_threads": {
-                    "mean": function.spread.mean / 1e9,
-                    "min": seconds(function.spread.least),
-                    "max": seconds(function.spread.most),
-                    "standard_deviation": function.spread.deviation / 1e9,
+                    "mean": self.unit.number(function.spread.mean),
+                    "min": weight(function.spread.least),
+                    "max": weight(function.spread.most),
+                    "standard_deviation": self.unit.number(function.spread.deviation),
                 },
                 "metrics": self.metrics_of(Known::of(function)),
             })
@@ -51,8 +53,8 @@ impl Profile {
             json!({
                 "function": node.function.0,
                 "parent": node.parent,
-                "self": seconds(node.self_weight),
-                "total": seconds(node.total_weight),
+                "self": weight(node.self_weight),
+                "total": weight(node.total_weight),
                 "metrics": self.metrics_of(Known {
                     self_weight: node.self_weight,
                     total_weight: node.total_weight,
@@ -64,7 +66,7 @@ impl Profile {
             json!({
                 "function": line.function.0,
                 "line": line.line,
-                "self": seconds(line.self_weight),
+                "self": weight(line.self_weight),
             })
         });
         // Those that no sample was in have nothing to say.
@@ -83,8 +85,8 @@ impl Profile {
                 "parent": one.code.parent.and_then(|parent| places[parent]),
                 "depth": one.code.depth,
                 "irreducible": one.code.is_irreducible,
-                "self": seconds(one.self_weight),
-                "total": seconds(one.total_weight),
+                "self": weight(one.self_weight),
+                "total": weight(one.total_weight),
                 "metrics": self.metrics_of(Known {
                     self_weight: one.self_weight,
                     total_weight: one.total_weight,
@@ -99,7 +101,7 @@ impl Profile {
                 "thread": thread.tid,
                 "name": thread.name,
                 "samples": thread.samples,
-                "self": seconds(thread.self_weight),
+                "self": weight(thread.self_weight),
             })
         });
         let metrics = self.metrics.iter();
@@ -108,7 +110,22 @@ impl Profile {
         json!({
             "schema": "unspool-profile/1",
             "command": self.command,
-            "period": self.settings.map(|settings| seconds(settings.period_ns)),
+            "event": self.unit.event(),
+            "counted": match &self.unit {
+                Unit::Events { counted: Some(counted), .. } => json!({
+                    "events": counted.count,
+                    "enabled": seconds(counted.enabled_ns),
+                    "running": seconds(counted.running_ns),
+                }),
+                _ => Value::Null,
+            },
+            "period": match &self.unit {
+                Unit::Time => json!(self.settings.map(|settings| seconds(settings.period_ns))),
+                Unit::Events { event, .. } => match event.rate {
+                    Rate::Period(period) => json!(period),
+                    Rate::Frequency(_) => Value::Null,
+                },
+            },
             "includes_kernel": self.settings.map(|settings| settings.includes_kernel),
             "source": self.settings.map(|settings| source(settings.source)),
             "timers": self.counted.map(|counted| json!({
@@ -123,12 +140,18 @@ impl Profile {
                 "times": preempted.times,
                 "seconds": seconds(preempted.ns),
             })),
-            "longest": seconds(self.heaviest),
+            "longest": weight(self.heaviest),
             "lost": self.lost,
-            "total": seconds(self.total_weight),
+            "total": weight(self.total_weight),
             "window": self.window.map(|window| json!({
                 "from": seconds(window.from_ns),
                 "until": window.until_ns.map(seconds),
+            })),
+            "regions": self.regions.map(|regions| json!({
+                "entered": regions.entered,
+                "seconds": seconds(regions.inside_ns),
+                "lost_marks": regions.lost_marks,
+                "processes_elsewhere": regions.processes_elsewhere,
             })),
             "elapsed": self.ending.map(|ending| seconds(ending.elapsed_ns)),
             "user": self.counted_by_system().map(|ending| seconds(ending.user_ns)),

@@ -30,6 +30,7 @@ mod scaling;
 mod structure;
 mod text;
 mod time_line;
+mod unit;
 
 pub use call_tree::{CallTree, FunctionId, TreeNode};
 pub use loop_times::LoopTime;
@@ -41,3 +42,4 @@ pub use scaling::{BothTimes, Context, Expectation, RunSize, Scaling};
 pub use structure::Loop;
 pub use text::View;
 pub use time_line::{Stretch, ThreadLine, TimeLine};
+pub use unit::Unit;

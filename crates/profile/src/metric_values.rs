@@ -26,15 +26,16 @@ impl Profile {
     /// A metric of something, if it has a value there.
     pub(crate) fn value_of(&self, metric: &Metric, known: Known<'_>) -> Option<f64> {
         let seconds = |ns: u64| ns as f64 / 1e9;
+        let weight = |weight: u64| self.unit.number(weight as f64);
         let (ending, spread) = (self.ending, known.spread);
         metric.value(|name| match name {
-            "self" => Some(seconds(known.self_weight)),
-            "total" => Some(seconds(known.total_weight)),
-            "mean" => spread.map(|it| it.mean / 1e9),
-            "least" => spread.map(|it| seconds(it.least)),
-            "most" => spread.map(|it| seconds(it.most)),
-            "deviation" => spread.map(|it| it.deviation / 1e9),
-            "run" => Some(seconds(self.total_weight)),
+            "self" => Some(weight(known.self_weight)),
+            "total" => Some(weight(known.total_weight)),
+            "mean" => spread.map(|it| self.unit.number(it.mean)),
+            "least" => spread.map(|it| weight(it.least)),
+            "most" => spread.map(|it| weight(it.most)),
+            "deviation" => spread.map(|it| self.unit.number(it.deviation)),
+            "run" => Some(weight(self.total_weight)),
             "elapsed" => ending.map(|it| seconds(it.elapsed_ns)),
             "user" => ending.map(|it| seconds(it.user_ns)),
             "system" => ending.map(|it| seconds(it.system_ns)),

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
-use unspool_profile_record::{Counted, Ending, Recording, Settings, Source, Wait, Window};
+use unspool_profile_record::{Counted, Ending, Recording, Regions, Settings, Source, Wait, Window};
 
 use crate::call_tree::{CallTree, FunctionId};
 use crate::loop_times::LoopTime;
 use crate::metric::Metric;
 use crate::named_paths::NamedPaths;
 use crate::quality::Quality;
+use crate::unit::Unit;
 
 /// When threads could have gone on and had no processor.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -100,7 +101,7 @@ pub struct ThreadTime {
     pub name: String,
     /// How often it was found running.
     pub samples: u64,
-    /// The CPU time that this stands for.
+    /// What this stands for.
     pub self_weight: u64,
 }
 
@@ -109,6 +110,8 @@ pub struct ThreadTime {
 pub struct Profile {
     /// The program and its arguments.
     pub command: Vec<String>,
+    /// What weights are counted in.
+    pub unit: Unit,
     /// How samples were taken, if the recording says so.
     pub settings: Option<Settings>,
     /// How the run ended, if the recording goes so far.
@@ -117,6 +120,8 @@ pub struct Profile {
     pub counted: Option<Counted>,
     /// The part of the run that samples are of; none where that is all of it.
     pub window: Option<Window>,
+    /// What of the run was in regions of interest, if samples are of these only.
+    pub regions: Option<Regions>,
     /// Samples, and how many more were lost.
     pub samples: u64,
     /// How often threads had to leave their processors to others though they could have gone on, and for how
@@ -126,7 +131,7 @@ pub struct Profile {
     pub heaviest: u64,
     /// Samples that could not be taken in.
     pub lost: u64,
-    /// The CPU time that the samples stand for.
+    /// What the samples stand for: time, or events.
     pub total_weight: u64,
     /// All functions, in no order that means anything.
     pub functions: Vec<Function>,
@@ -207,10 +212,12 @@ impl Profile {
         }
         Profile {
             command: paths.command(),
+            unit: Unit::of(recording),
             settings: recording.settings,
             ending: recording.ending,
             counted: recording.counted,
             window: recording.window,
+            regions: recording.regions,
             samples: recording.samples.len() as u64,
             preempted: recording.waits.as_deref().map(Preempted::of),
             heaviest,

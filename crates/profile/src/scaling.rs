@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 
 use crate::call_tree::{CallTree, FunctionId};
 use crate::profile::{Function, Profile};
+use crate::unit::Unit;
 
 /// What is expected of the larger run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +63,8 @@ pub struct Context {
 pub struct Scaling {
     /// What is expected.
     pub expectation: Expectation,
+    /// What weights are counted in.
+    pub unit: Unit,
     /// The smaller run.
     pub base: RunSize,
     /// The larger one.
@@ -99,6 +102,7 @@ impl Scaling {
         let callers = merged([&base.tree.callers(), &run.tree.callers()], &numbers);
         Scaling {
             expectation,
+            unit: run.unit.clone(),
             base: RunSize::of(base),
             run: RunSize::of(run),
             functions: merging.functions,
@@ -108,7 +112,7 @@ impl Scaling {
         }
     }
 
-    /// What is lost, in nanoseconds, of those times; less than nothing where the larger run took less
+    /// What is lost of those weights; less than nothing where the larger run took less
     /// than expected. `with_callees`: also in what was called.
     #[must_use]
     pub fn loss(&self, times: &BothTimes, with_callees: bool) -> f64 {

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use unspool_profile_record::Source;
+use unspool_profile_record::{Event, EventCount, Rate, Source};
 
 use crate::call_tree::CallTree;
 use crate::loop_times::LoopTime;
 use crate::metric_values::Known;
 use crate::profile::{Function, Preempted, Profile};
+use crate::unit::Unit;
 
 /// Functions, lines and threads of a list that are shown.
 pub(crate) const SHOWN: usize = 20;
@@ -69,6 +70,64 @@ impl Profile {
     }
 
     fn write_summary(&self, out: &mut String) -> std::fmt::Result {
+        match &self.unit {
+            Unit::Time => self.write_times(out)?,
+            Unit::Events { event, counted } => self.write_events(out, event, *counted)?,
+        }
+        if self.lost > 0 {
+            let lost = self.lost;
+            writeln!(
+                out,
+                "{lost} samples were lost: the recorder did not keep up"
+            )?;
+        }
+        if let Some(Preempted { times, ns }) = self.preempted {
+            let time = seconds(ns);
+            writeln!(
+                out,
+                "{times} times threads had no processor though they could have gone on, for {time}"
+            )?;
+        }
+        self.write_window(out)?;
+        self.write_regions(out)?;
+        self.write_source(out)?;
+        self.write_quality(out)
+    }
+
+    /// Of what samples there are, if they are of events.
+    fn write_events(
+        &self,
+        out: &mut String,
+        event: &Event,
+        counted: Option<EventCount>,
+    ) -> std::fmt::Result {
+        let name = &event.name;
+        writeln!(out, "Where {name} happened")?;
+        let often = match event.rate {
+            Rate::Period(period) => format!("one for each {period} of them"),
+            Rate::Frequency(frequency) => format!("about {frequency} in a second of a thread"),
+        };
+        let (samples, all) = (self.samples, self.total_weight);
+        write!(out, "{samples} samples, {often}: {all} {name}")?;
+        match counted {
+            None => writeln!(out, ", up to where the recording ends")?,
+            Some(counted) => {
+                writeln!(out, "; the kernel counted {} in all", counted.count)?;
+                let share = 100.0 * counted.running_ns as f64 / counted.enabled_ns.max(1) as f64;
+                if share < 99.0 {
+                    writeln!(
+                        out,
+                        "they were counted for {share:.1} % of the time: the processor does not count so \
+                         many events at once; figures are of that part"
+                    )?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Of what samples there are, if they are of time.
+    fn write_times(&self, out: &mut String) -> std::fmt::Result {
         let source = self.settings.map(|settings| settings.source);
         let kind = match source {
             Some(Source::KernelWaits) => "waiting",
@@ -104,22 +163,10 @@ impl Profile {
             }
             None => writeln!(out, " of {kind}, up to where the recording ends")?,
         }
-        if self.lost > 0 {
-            let lost = self.lost;
-            writeln!(
-                out,
-                "{lost} samples were lost: the recorder did not keep up"
-            )?;
-        }
-        if let Some(Preempted { times, ns }) = self.preempted {
-            let time = seconds(ns);
-            writeln!(
-                out,
-                "{times} times threads had no processor though they could have gone on, for {time}"
-            )?;
-        }
-        self.write_window(out)?;
-        self.write_source(out)?;
+        Ok(())
+    }
+
+    fn write_quality(&self, out: &mut String) -> std::fmt::Result {
         let quality = &self.quality;
         writeln!(
             out,
@@ -156,6 +203,34 @@ impl Profile {
             write!(out, ", {share:.1} % of it; other figures are of all of it")?;
         }
         writeln!(out)
+    }
+
+    /// Which regions samples are of.
+    fn write_regions(&self, out: &mut String) -> std::fmt::Result {
+        let Some(regions) = self.regions else {
+            return Ok(());
+        };
+        let (entered, time) = (regions.entered, seconds(regions.inside_ns));
+        writeln!(
+            out,
+            "samples are of regions of interest: {entered} were entered, and processes were in them for \
+             {time}"
+        )?;
+        if regions.lost_marks > 0 {
+            let lost = regions.lost_marks;
+            writeln!(
+                out,
+                "{lost} times a process entered or left one and was not heard: the recorder did not keep up"
+            )?;
+        }
+        if regions.processes_elsewhere > 0 {
+            let elsewhere = regions.processes_elsewhere;
+            writeln!(
+                out,
+                "{elsewhere} processes were not heard: they are in another PID namespace"
+            )?;
+        }
+        Ok(())
     }
 
     /// What the way in which samples were taken says of them.
@@ -212,14 +287,15 @@ impl Profile {
     }
 
     fn write_flat(&self, out: &mut String) -> std::fmt::Result {
-        writeln!(out, "\n    self   total  self time  function")?;
+        let heading = self.unit.self_heading();
+        writeln!(out, "\n    self   total  {heading}  function")?;
         for function in self.by_self().into_iter().take(SHOWN) {
             let (own, all) = (
                 self.percent(function.self_weight),
                 self.percent(function.total_weight),
             );
             let image = function.image.rsplit('/').next().unwrap_or_default();
-            let time = seconds(function.self_weight);
+            let time = self.unit.told(function.self_weight);
             writeln!(out, "{own} {all}  {time:>9}  {} ({image})", function.name)?;
         }
         if self.functions.len() > SHOWN {
@@ -227,11 +303,12 @@ impl Profile {
             writeln!(out, "                          and {more} more functions")?;
         }
         if !self.lines.is_empty() {
-            writeln!(out, "\n    self  self time  line")?;
+            let heading = self.unit.self_heading();
+            writeln!(out, "\n    self  {heading}  line")?;
         }
         for line in self.lines.iter().take(SHOWN) {
             let own = self.percent(line.self_weight);
-            let time = seconds(line.self_weight);
+            let time = self.unit.told(line.self_weight);
             let function = &self.functions[line.function.0].name;
             writeln!(out, "{own}  {time:>9}  {} in {function}", line.line)?;
         }
@@ -253,10 +330,11 @@ impl Profile {
             let (name, formula) = (metric.name(), metric.formula());
             writeln!(
                 out,
-                "\n{name} = {formula}\n       value  self time  function"
+                "\n{name} = {formula}\n       value  {}  function",
+                self.unit.self_heading()
             )?;
             for (value, function) in values.iter().take(SHOWN) {
-                let time = seconds(function.self_weight);
+                let time = self.unit.told(function.self_weight);
                 writeln!(out, "{value:>12.4}  {time:>9}  {}", function.name)?;
             }
             let without = self.functions.len() - values.len();
@@ -274,14 +352,15 @@ impl Profile {
         loops.retain(|one| one.total_weight >= least);
         loops.sort_by_key(|one| std::cmp::Reverse((one.self_weight, one.total_weight)));
         if !loops.is_empty() {
-            writeln!(out, "\n    self   total  self time  loop")?;
+            let heading = self.unit.self_heading();
+            writeln!(out, "\n    self   total  {heading}  loop")?;
         }
         for one in loops.iter().take(SHOWN) {
             let (own, all) = (
                 self.percent(one.self_weight),
                 self.percent(one.total_weight),
             );
-            let time = seconds(one.self_weight);
+            let time = self.unit.told(one.self_weight);
             let place = |one: &LoopTime| match &one.code.line {
                 Some(line) => line.to_string(),
                 None => format!("{:#x}", one.code.address),
@@ -312,7 +391,8 @@ impl Profile {
         functions.sort_by(|one, other| waiting(other).total_cmp(&waiting(one)));
         writeln!(
             out,
-            "\n    mean    least     most  deviation  self time of the {threads} threads in"
+            "\n    mean    least     most  deviation  {} of the {threads} threads in",
+            self.unit.self_heading().trim_start()
         )?;
         for function in functions.into_iter().take(SHOWN) {
             let least = self.total_weight as f64 / SMALLEST_SHARE as f64;
@@ -320,8 +400,9 @@ impl Profile {
                 break;
             }
             let spread = &function.spread;
-            let [mean, deviation] = [spread.mean, spread.deviation].map(|ns| seconds(ns as u64));
-            let [least, most] = [spread.least, spread.most].map(seconds);
+            let [mean, deviation] =
+                [spread.mean, spread.deviation].map(|weight| self.unit.told(weight as u64));
+            let [least, most] = [spread.least, spread.most].map(|weight| self.unit.told(weight));
             writeln!(
                 out,
                 "{mean:>8} {least:>8} {most:>8}   {deviation:>8}  {}",
@@ -333,12 +414,13 @@ impl Profile {
 
     fn write_threads(&self, out: &mut String) -> std::fmt::Result {
         self.write_ranks(out)?;
-        writeln!(out, "\n    time  self time  thread")?;
+        let heading = self.unit.self_heading();
+        writeln!(out, "\n   share  {heading}  thread")?;
         let mut threads: Vec<_> = self.threads.iter().collect();
         threads.sort_by_key(|thread| std::cmp::Reverse(thread.self_weight));
         for thread in threads.iter().take(SHOWN) {
             let own = self.percent(thread.self_weight);
-            let time = seconds(thread.self_weight);
+            let time = self.unit.told(thread.self_weight);
             let (name, pid, tid) = (&thread.name, thread.pid, thread.tid);
             let rank = thread
                 .rank
@@ -367,9 +449,10 @@ impl Profile {
         if ranks.is_empty() {
             return Ok(());
         }
-        writeln!(out, "\n    time  self time  rank")?;
+        let heading = self.unit.self_heading();
+        writeln!(out, "\n   share  {heading}  rank")?;
         for (rank, &ns) in ranks.iter().take(SHOWN) {
-            let (own, time) = (self.percent(ns), seconds(ns));
+            let (own, time) = (self.percent(ns), self.unit.told(ns));
             writeln!(out, "{own}  {time:>9}  rank {rank}")?;
         }
         if ranks.len() > SHOWN {

@@ -4,9 +4,11 @@ use std::fmt::Write;
 
 use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
+use unspool_profile_record::Sample;
 
 use crate::named_paths::NamedPaths;
 use crate::text::{SHOWN, seconds};
+use crate::unit::Unit;
 
 /// Stretches that the time from the first sample to the last is divided into.
 const STRETCHES: usize = 60;
@@ -19,6 +21,8 @@ const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ*";
 pub struct TimeLine {
     /// How long each stretch is.
     pub stretch_ns: f64,
+    /// What weights are counted in.
+    pub unit: Unit,
     /// The functions that threads spent most of their time in, those with the most of all stretches
     /// first.
     pub functions: Vec<String>,
@@ -44,8 +48,8 @@ pub struct ThreadLine {
 /// What a thread did in one stretch.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Stretch {
-    /// The time that it spent.
-    pub spent_ns: f64,
+    /// The time that it spent, in nanoseconds, or the events that happened in it.
+    pub spent: f64,
     /// The place, in the list, of the function that it spent most of that in itself.
     pub function: Option<usize>,
 }
@@ -55,9 +59,15 @@ impl NamedPaths<'_> {
     #[must_use]
     pub fn time_line(&self) -> TimeLine {
         let samples = &self.recording.samples;
+        let unit = Unit::of(self.recording);
+        // An event happens at a time, and does not take any.
+        let length_ns = |sample: &Sample| match unit {
+            Unit::Time => sample.weight,
+            Unit::Events { .. } => 0,
+        };
         let begins = samples
             .iter()
-            .map(|it| it.time_ns.saturating_sub(it.weight));
+            .map(|it| it.time_ns.saturating_sub(length_ns(it)));
         let from_ns = begins.min().unwrap_or(0);
         let until_ns = samples.iter().map(|it| it.time_ns).max().unwrap_or(0);
         let stretch_ns = (until_ns.saturating_sub(from_ns) as f64 / STRETCHES as f64).max(1.0);
@@ -75,7 +85,12 @@ impl NamedPaths<'_> {
                     functions.len() - 1
                 });
                 let end = (sample.time_ns - from_ns) as f64 / stretch_ns;
-                let start = (end - sample.weight as f64 / stretch_ns).max(0.0);
+                if unit.event().is_some() {
+                    let place = (end as usize).min(STRETCHES - 1);
+                    *spent[place].entry(function).or_default() += sample.weight as f64;
+                    continue;
+                }
+                let start = (end - length_ns(sample) as f64 / stretch_ns).max(0.0);
                 for (place, stretch) in touched(&mut spent, start, end) {
                     let within = end.min((place + 1) as f64) - start.max(place as f64);
                     *stretch.entry(function).or_default() += within.max(0.0) * stretch_ns;
@@ -91,7 +106,7 @@ impl NamedPaths<'_> {
                     functions[place].1 += by_function[&place];
                 }
                 Stretch {
-                    spent_ns: by_function.values().sum(),
+                    spent: by_function.values().sum(),
                     function,
                 }
             });
@@ -103,7 +118,13 @@ impl NamedPaths<'_> {
                 stretches: stretches.collect(),
             });
         }
-        ordered(stretch_ns, &functions, threads)
+        let (functions, threads) = ordered(&functions, threads);
+        TimeLine {
+            stretch_ns,
+            unit,
+            functions,
+            threads,
+        }
     }
 }
 
@@ -116,7 +137,10 @@ fn touched<T>(stretches: &mut [T], start: f64, end: f64) -> impl Iterator<Item =
 }
 
 /// Leaves out functions that are nowhere the first, and puts those with the most time first.
-fn ordered(stretch_ns: f64, functions: &[(&str, f64)], mut threads: Vec<ThreadLine>) -> TimeLine {
+fn ordered(
+    functions: &[(&str, f64)],
+    mut threads: Vec<ThreadLine>,
+) -> (Vec<String>, Vec<ThreadLine>) {
     let mut order: Vec<usize> = (0..functions.len()).collect();
     order.retain(|&place| functions[place].1 > 0.0);
     order.sort_by(|&one, &other| functions[other].1.total_cmp(&functions[one].1));
@@ -128,11 +152,7 @@ fn ordered(stretch_ns: f64, functions: &[(&str, f64)], mut threads: Vec<ThreadLi
         stretch.function = stretch.function.and_then(|place| new_places[place]);
     }
     let names = order.iter().map(|&place| functions[place].0.to_owned());
-    TimeLine {
-        stretch_ns,
-        functions: names.collect(),
-        threads,
-    }
+    (names.collect(), threads)
 }
 
 impl TimeLine {
@@ -146,20 +166,26 @@ impl TimeLine {
     }
 
     fn write(&self, out: &mut String) -> std::fmt::Result {
+        let stretch = seconds(self.stretch_ns as u64);
         writeln!(
             out,
-            "\nTime line: {STRETCHES} stretches of {}, from the first sample to the last\nthe time of \
-             each thread (· none, ▁ at most an eighth of the stretch, █ all of it), and where it spent \
-             most",
-            seconds(self.stretch_ns as u64)
+            "\nTime line: {STRETCHES} stretches of {stretch}, from the first sample to the last"
         )?;
+        match self.unit.event() {
+            None => writeln!(
+                out,
+                "the time of each thread (· none, ▁ at most an eighth of the stretch, █ all of it), and \
+                 where it spent most"
+            )?,
+            Some(event) => writeln!(
+                out,
+                "{event} of each thread (· none, ▁ at most an eighth of the most in any stretch, █ that), \
+                 and where most happened"
+            )?,
+        }
         let mut shown: Vec<&ThreadLine> = self.threads.iter().collect();
         let spent = |thread: &ThreadLine| -> f64 {
-            thread
-                .stretches
-                .iter()
-                .map(|stretch| stretch.spent_ns)
-                .sum()
+            thread.stretches.iter().map(|stretch| stretch.spent).sum()
         };
         shown.sort_by(|one, other| spent(other).total_cmp(&spent(one)));
         shown.truncate(SHOWN);
@@ -189,17 +215,26 @@ impl TimeLine {
         Ok(())
     }
 
+    /// What fills a stretch.
+    fn all(&self) -> f64 {
+        let stretches = self.threads.iter().flat_map(|thread| &thread.stretches);
+        match self.unit {
+            Unit::Time => self.stretch_ns,
+            Unit::Events { .. } => stretches.map(|it| it.spent).fold(1.0, f64::max),
+        }
+    }
+
     fn level(&self, stretch: &Stretch) -> char {
         const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-        if stretch.spent_ns <= 0.0 {
+        if stretch.spent <= 0.0 {
             return '·';
         }
         // What adding rounds is no further level.
-        let eighths = 8.0 * stretch.spent_ns / self.stretch_ns - 1e-6;
+        let eighths = 8.0 * stretch.spent / self.all() - 1e-6;
         LEVELS[(eighths.max(0.0) as usize).min(LEVELS.len() - 1)]
     }
 
-    /// The time line for programs: times in seconds.
+    /// The time line for programs: times in seconds, or numbers of events.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let threads = self.threads.iter().map(|thread| {
@@ -210,7 +245,7 @@ impl TimeLine {
                 "rank": thread.rank,
                 "tid": thread.tid,
                 "name": thread.name,
-                "spent": stretches.map(|it| it.spent_ns / 1e9).collect::<Vec<_>>(),
+                "spent": stretches.map(|it| self.unit.number(it.spent)).collect::<Vec<_>>(),
                 "function": functions.collect::<Vec<_>>(),
             })
         });
@@ -267,7 +302,7 @@ mod tests {
                 format!("{none}{none}{full}")
             )
         );
-        let spent: f64 = line.threads[0].stretches.iter().map(|it| it.spent_ns).sum();
+        let spent: f64 = line.threads[0].stretches.iter().map(|it| it.spent).sum();
         assert!((spent - 2e9).abs() < 1.0, "{spent}");
     }
 
@@ -286,7 +321,7 @@ mod tests {
         let text = line.to_text();
         assert!(text.contains("\n* 4 more functions\n"), "{text}");
         let stretches = &line.threads[0].stretches;
-        let busy = stretches.iter().filter(|it| it.spent_ns > 0.0).count();
+        let busy = stretches.iter().filter(|it| it.spent > 0.0).count();
         assert!((30..60).contains(&busy), "{text}");
         assert!(text.contains('▄') || text.contains('▅'), "{text}");
     }

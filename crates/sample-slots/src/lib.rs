@@ -12,6 +12,8 @@
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+pub mod regions;
+
 /// What the header begins with. It changes with this file.
 pub const MAGIC: u64 = 0x3230_746f_6c73_7375;
 

@@ -24,7 +24,7 @@ use crate::sampling::Sampling;
 /// written.
 pub fn attach(
     pid: u32,
-    sampling: Sampling,
+    sampling: &Sampling,
     header: TraceHeader,
     output: impl Write,
     mut is_over: impl FnMut() -> bool,
@@ -44,6 +44,8 @@ pub fn attach(
         since: began(pid).unwrap_or_else(SystemTime::now),
         window: sampling.window,
         has_waits: sampling.off_cpu,
+        events: sampling.recorded_events(),
+        marks: None,
     };
     let end = sampling.window.end();
     let mut recording = Recording::begin(&mut perf, output, &header, None, settings, run)?;

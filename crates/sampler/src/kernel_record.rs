@@ -46,6 +46,8 @@ pub(crate) struct KernelRecord {
 pub(crate) enum What {
     /// A thread was found somewhere.
     Sampled(Sampled),
+    /// An event has happened there: which one, by the number of who asked for it.
+    Occurred(u32, Sampled),
     /// A thread was there when it was about to leave its processor.
     Leaving(Sampled),
     /// It left; if it was not preempted it waits for something.
@@ -108,14 +110,45 @@ impl KernelRecord {
         }))
     }
 
+    /// The same, of a ring that several events share, whose records say of which one they are. Gives its
+    /// identifier. Samples of those that have a fixed period do not say it.
+    pub(crate) fn read_identified(
+        bytes: &[u8],
+        fixed_period: impl Fn(u64) -> Option<u64>,
+    ) -> Result<Option<(u64, KernelRecord)>, Malformed> {
+        const START: usize = 8;
+        let (start, rest) = bytes.split_at_checked(START).ok_or(Malformed)?;
+        let is_sample = start.starts_with(&SAMPLE.to_le_bytes());
+        let (identifier, rest) = match is_sample {
+            true => rest.split_at_checked(8).ok_or(Malformed)?,
+            false => {
+                let before = rest.len().checked_sub(8).ok_or(Malformed)?;
+                let (rest, identifier) = rest.split_at(before);
+                (identifier, rest)
+            }
+        };
+        let identifier = ByteReader::new(identifier).u64()?;
+        let read = KernelRecord::read_parts(start, rest, fixed_period(identifier))?;
+        Ok(read.map(|record| (identifier, record)))
+    }
+
     /// Reads a record; none for kinds that say nothing of interest.
     pub(crate) fn read(bytes: &[u8]) -> Result<Option<KernelRecord>, Malformed> {
-        let mut reader = ByteReader::new(bytes);
-        let kind = reader.u32()?;
-        let bits = reader.u16()?;
-        let _length = reader.u16()?;
+        KernelRecord::read_parts(bytes, bytes.get(8..).ok_or(Malformed)?, None)
+    }
+
+    /// Reads a record whose header is at the start of some bytes; its rest is others.
+    fn read_parts(
+        header: &[u8],
+        rest: &[u8],
+        period: Option<u64>,
+    ) -> Result<Option<KernelRecord>, Malformed> {
+        let mut header = ByteReader::new(header);
+        let kind = header.u32()?;
+        let bits = header.u16()?;
+        let mut reader = ByteReader::new(rest);
         if kind == SAMPLE {
-            return sample(&mut reader, bits).map(Some);
+            return sample(&mut reader, bits, period).map(Some);
         }
         // Behind all others stands whose they are, and when.
         let body = reader.remaining().checked_sub(16).ok_or(Malformed)?;
@@ -193,11 +226,18 @@ pub(crate) fn text(bytes: &[u8]) -> Vec<u8> {
     text.unwrap_or_default().to_vec()
 }
 
-fn sample(reader: &mut ByteReader<'_>, bits: u16) -> Result<KernelRecord, Malformed> {
+fn sample(
+    reader: &mut ByteReader<'_>,
+    bits: u16,
+    period: Option<u64>,
+) -> Result<KernelRecord, Malformed> {
     let _where_interrupted = reader.u64()?;
     let (pid, tid) = (reader.u32()?, reader.u32()?);
     let time_ns = reader.u64()?;
-    let weight = reader.u64()?;
+    let weight = match period {
+        Some(period) => period,
+        None => reader.u64()?,
+    };
     let has_registers = reader.u64()? != 0;
     let registers = match has_registers {
         true => Some(registers(REGISTERS, reader)?),
@@ -288,6 +328,39 @@ mod tests {
         }
         assert_eq!(sampled.stack, [1; 8]);
         assert!(!sampled.is_cut_off && !sampled.is_in_kernel);
+    }
+
+    #[test]
+    fn records_of_a_shared_ring_say_of_which_event_they_are() {
+        let identifier = 77_u64;
+        let mut words = vec![identifier, 0x1000, 7 | 8 << 32, 99, 5, 0, 0];
+        let read = KernelRecord::read_identified(&bytes(SAMPLE, 2, &words, &[]), |_| None);
+        let (of, record) = read.unwrap().unwrap();
+        assert_eq!((of, record.tid, record.time_ns), (identifier, 8, 99));
+        let mut fixed = words.clone();
+        fixed.remove(4);
+        let period = |of| (of == identifier).then_some(5);
+        let read = KernelRecord::read_identified(&bytes(SAMPLE, 2, &fixed, &[]), period);
+        assert_eq!(read, Ok(Some((identifier, record.clone()))));
+        words.remove(0);
+        assert_eq!(
+            KernelRecord::read(&bytes(SAMPLE, 2, &words, &[])),
+            Ok(Some(record))
+        );
+        let lost = bytes(LOST, 0, &[1, 3, 7 | 8 << 32, 99, identifier], &[]);
+        let (of, record) = KernelRecord::read_identified(&lost, |_| None)
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            (of, record.what, record.tid),
+            (identifier, What::Lost(3), 8)
+        );
+        for length in 0..16 {
+            assert!(
+                KernelRecord::read_identified(&lost[..length], |_| None).is_err(),
+                "{length}"
+            );
+        }
     }
 
     #[test]

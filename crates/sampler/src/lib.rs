@@ -20,10 +20,12 @@
 //! trial                 what the kernel allows
 //! slot_file  removal    what is shared with programs, and goes in the end
 //! perf_data             what perf record has written, as a recording
+//! event_choice          names of events, and what the kernel calls them
 //! perf_event  ring      what the kernel is asked for, and where it answers
 //! shared_memory         memory of both
 //! source  sampling      what a back end is; when, how often and how much is looked at
 //! observer              follows all processes
+//! kept  region_marks    which part of the run samples are kept of; what programs say of it
 //! waits                 from when threads leave processors to when they have one again
 //! tree                  the calling context tree as it is written
 //! call_path             from a sample to the frames
@@ -41,9 +43,11 @@ mod address_space;
 mod attach;
 mod call_path;
 mod clock;
+mod event_choice;
 mod file_size_limit;
 mod generated_code;
 mod image;
+mod kept;
 mod kernel_record;
 pub mod mpi_rank;
 mod observer;
@@ -52,6 +56,7 @@ pub mod perf_data;
 mod perf_event;
 mod perf_map;
 mod recording;
+mod region_marks;
 mod removal;
 mod ring;
 mod run;
@@ -66,6 +71,7 @@ pub mod trial;
 mod waits;
 
 pub use attach::attach;
+pub use event_choice::EventChoice;
 pub use perf::Perf;
 pub use perf_event::SetupError;
 pub use run::{Backend, Clock, Outcome, run};

@@ -2,20 +2,21 @@
 
 use std::collections::HashMap;
 use std::io::{self, Write};
-use std::ops::Range;
 use std::rc::Rc;
 use std::time::SystemTime;
 
 use rustc_hash::FxHashMap;
 use unspool_kernel::maps;
 use unspool_profile_record::{
-    Image as ImageRecord, Process, Rank, Record, Sample, StepCertainty, Symbol, Thread, Writer,
+    Image as ImageRecord, Occurrence, Process, Rank, Record, Sample, StepCertainty, Symbol, Thread,
+    Writer,
 };
 
 use crate::address_space::{AddressSpace, Mapping};
 use crate::call_path::{CallPaths, PathFrame};
 use crate::generated_code::GeneratedCode;
 use crate::image::Image;
+use crate::kept::Kept;
 use crate::kernel_record::{KernelRecord, Sampled, What};
 use crate::mpi_rank;
 use crate::perf_map::Function;
@@ -61,7 +62,7 @@ pub(crate) struct Observer<W> {
     next_image: u32,
     origin: Origin,
     /// Samples of other times are left out.
-    kept: Range<u64>,
+    pub(crate) kept: Kept,
     /// When the first process began.
     since: SystemTime,
     ranks: FxHashMap<u32, u32>,
@@ -94,7 +95,7 @@ impl<W: Write> Observer<W> {
     pub(crate) fn new(
         writer: Writer<W>,
         origin: Origin,
-        kept: Range<u64>,
+        kept: Kept,
         since: SystemTime,
     ) -> Observer<W> {
         Observer {
@@ -143,19 +144,27 @@ impl<W: Write> Observer<W> {
     pub(crate) fn take(&mut self, record: KernelRecord) -> io::Result<()> {
         let (pid, tid) = (record.pid, record.tid);
         match record.what {
-            What::Sampled(sampled) if self.kept.contains(&record.time_ns) => {
-                self.sample(pid, tid, record.time_ns, &sampled)?;
+            What::Sampled(sampled) if self.kept.contains(pid, record.time_ns) => {
+                let sample = self.sample(pid, tid, record.time_ns, &sampled)?;
+                self.writer.write(&Record::Sample(sample))?;
             }
-            What::Sampled(_) => {}
+            What::Occurred(event, sampled) if self.kept.contains(pid, record.time_ns) => {
+                let sample = self.sample(pid, tid, record.time_ns, &sampled)?;
+                self.writer
+                    .write(&Record::Occurrence(Occurrence { event, sample }))?;
+            }
+            What::Sampled(_) | What::Occurred(..) => {}
             What::Leaving(sampled) => {
                 let place = self.place(pid, &sampled)?;
                 self.waits.leaving((pid, tid), place);
             }
             What::Left { is_preempted } => {
-                self.waits.left((pid, tid), record.time_ns, is_preempted);
+                let (thread, kept) = ((pid, tid), &mut self.kept);
+                self.waits.left(thread, record.time_ns, kept, is_preempted);
             }
             What::Entered => {
-                if let Some(wait) = self.waits.entered((pid, tid), record.time_ns, &self.kept) {
+                let (thread, kept) = ((pid, tid), &mut self.kept);
+                if let Some(wait) = self.waits.entered(thread, record.time_ns, kept) {
                     self.writer.write(&Record::Wait(wait))?;
                 }
             }
@@ -180,12 +189,14 @@ impl<W: Write> Observer<W> {
             }
             What::Named { name, is_execution } => {
                 if is_execution {
+                    self.kept.executed(pid, record.time_ns);
                     self.processes.remove(&pid);
                     self.images.remove(&key(pid, WITHOUT_FILE));
                 }
                 self.named(pid, tid, &name)?;
             }
             What::Started { parent } if parent != pid => {
+                self.kept.started(parent, pid, record.time_ns);
                 let space = self.process(parent).space.clone();
                 let paths = self.origin.paths(pid);
                 self.processes.insert(pid, Observed { space, paths });
@@ -268,27 +279,33 @@ impl<W: Write> Observer<W> {
 
     /// The run is over: nobody waits any more.
     pub(crate) fn end(&mut self, time_ns: u64) -> io::Result<()> {
-        for wait in self.waits.end(time_ns, &self.kept) {
+        for wait in self.waits.end(time_ns, &mut self.kept) {
             self.writer.write(&Record::Wait(wait))?;
         }
         Ok(())
     }
 
-    fn sample(&mut self, pid: u32, tid: u32, time_ns: u64, sampled: &Sampled) -> io::Result<()> {
+    fn sample(
+        &mut self,
+        pid: u32,
+        tid: u32,
+        time_ns: u64,
+        sampled: &Sampled,
+    ) -> io::Result<Sample> {
         let (mut node, end) = self.place(pid, sampled)?;
         if sampled.is_in_kernel {
             let place = (Some(self.image(pid, KERNEL)?.number), 0);
             let certainty = StepCertainty::NoCall;
             node = Some(self.tree.node(&mut self.writer, node, place, certainty)?);
         }
-        self.writer.write(&Record::Sample(Sample {
+        Ok(Sample {
             pid,
             tid,
             time_ns,
             weight: sampled.weight,
             node,
             end,
-        }))
+        })
     }
 
     /// Where in the program a thread is.

@@ -3,14 +3,15 @@
 
 mod attached;
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
+use rustc_hash::FxHashMap;
 use unspool_container::bytes::Malformed;
-use unspool_profile_record::{Counted, Settings, Source as Taken};
+use unspool_profile_record::{Counted, EventCount, Rate, Settings, Source as Taken};
 
 use crate::kernel_record::{KernelRecord, What};
-use crate::perf_event::{Begins, Event, Request, SetupError, lost as lost_of, open};
+use crate::perf_event::{Begins, Event, Request, SetupError, count, identifier, open, set_output};
 use crate::ring::Ring;
 use crate::sampling::Sampling;
 use crate::source::{Read, Source};
@@ -36,6 +37,8 @@ pub struct Perf {
     switches: Vec<Ring>,
     /// Events beside those whose rings these are.
     events: Vec<OwnedFd>,
+    /// What is sampled beside time, which writes to the same rings.
+    chosen: Chosen,
     /// How many records the rings have told to be lost.
     told_lost: u64,
     /// What was read before anyone asked.
@@ -44,45 +47,116 @@ pub struct Perf {
     pub(crate) request: Request,
 }
 
+/// The events that somebody wants sampled, each on all processors.
+#[derive(Debug, Default)]
+struct Chosen {
+    /// Each with its place among those that were asked for.
+    events: Vec<(u32, OwnedFd)>,
+    /// The places by what records call the events, and their periods, if those are fixed.
+    places: FxHashMap<u64, (u32, Option<u64>)>,
+}
+
+impl Chosen {
+    /// Opens all on a processor, for whom a request is; they write to the ring of `output`, an event there.
+    fn follow(
+        &mut self,
+        sampling: &Sampling,
+        request: &Request,
+        processor: i32,
+        output: &impl AsRawFd,
+    ) -> Result<(), SetupError> {
+        for (place, choice) in (0..).zip(&sampling.events) {
+            let name = choice.name();
+            if choice.code.is_of_kernel && !request.includes_kernel {
+                return Err(SetupError::event_forbidden(name));
+            }
+            let rate = choice.rate(sampling.frequency_hz);
+            let period = match rate {
+                Rate::Period(period) => Some(period),
+                Rate::Frequency(_) => None,
+            };
+            let request = Request {
+                event: Event::Of(choice.code),
+                rate,
+                has_period: period.is_none(),
+                ..*request
+            };
+            let of_event = |error: SetupError| error.of_event(name);
+            if let Some(event) = open_on(&request, processor).map_err(of_event)? {
+                set_output(&event, output).map_err(of_event)?;
+                self.places.insert(identifier(&event)?, (place, period));
+                self.events.push((place, event));
+            }
+        }
+        Ok(())
+    }
+
+    /// A record of a ring that they share with the event of time, unless there are none.
+    fn read(&self, bytes: &[u8]) -> Result<Option<KernelRecord>, Malformed> {
+        if self.events.is_empty() {
+            return KernelRecord::read(bytes);
+        }
+        let period = |identifier| self.places.get(&identifier)?.1;
+        let read = KernelRecord::read_identified(bytes, period)?;
+        Ok(read.map(|(identifier, record)| KernelRecord {
+            what: match (record.what, self.places.get(&identifier)) {
+                (What::Sampled(sampled), Some((place, _))) => What::Occurred(*place, sampled),
+                (what, _) => what,
+            },
+            ..record
+        }))
+    }
+}
+
 impl Perf {
     /// Of a program that the calling thread is going to start; with time in the kernel where that is
     /// allowed.
     ///
     /// # Errors
     /// If the kernel takes no samples, or gives no memory for them.
-    pub fn new(sampling: Sampling) -> Result<Perf, SetupError> {
+    pub fn new(sampling: &Sampling) -> Result<Perf, SetupError> {
         let mut request = request(sampling, Begins::AtExecution);
         request.includes_kernel = includes_kernel(&request);
-        let (rings, switches) = with_memory(&mut request, |request, data_bytes| {
+        let (of_time, of_switching, chosen) = with_memory(&mut request, |request, data_bytes| {
             let rings = rings_of(request, data_bytes)?;
             let switches = match sampling.off_cpu {
                 true => rings_of(&of_switches(request), data_bytes * larger_of_switches()),
                 false => Ok(Vec::new()),
             };
-            Ok((rings, switches.map_err(SetupError::of_waits)?))
+            let mut chosen = Chosen::default();
+            for (processor, ring) in &rings {
+                if let Some(output) = ring.event() {
+                    chosen.follow(sampling, request, *processor, output)?;
+                }
+            }
+            Ok((rings, switches.map_err(SetupError::of_waits)?, chosen))
         })?;
+        let rings = |of: Vec<(i32, Ring)>| of.into_iter().map(|(_, ring)| ring).collect();
         Ok(Perf {
-            rings,
-            switches,
+            rings: rings(of_time),
+            switches: rings(of_switching),
             events: Vec::new(),
+            chosen,
             told_lost: 0,
             pending: Vec::new(),
             request,
         })
     }
 
-    pub(crate) fn settings(&self, sampling: Sampling) -> Settings {
+    pub(crate) fn settings(&self, sampling: &Sampling) -> Settings {
         sampling.settings(Taken::Kernel, self.request.includes_kernel)
     }
 }
 
-fn request(sampling: Sampling, begins: Begins) -> Request {
+fn request(sampling: &Sampling, begins: Begins) -> Request {
     Request {
         event: Event::TaskClock,
         begins,
-        period: sampling.period_ns(),
+        rate: Rate::Period(sampling.period_ns()),
         stack_bytes: sampling.stack_bytes,
         includes_kernel: true,
+        is_identified: !sampling.events.is_empty(),
+        has_period: true,
         wakeup_bytes: 0,
     }
 }
@@ -91,8 +165,9 @@ fn request(sampling: Sampling, begins: Begins) -> Request {
 fn of_switches(request: &Request) -> Request {
     Request {
         event: Event::ContextSwitches,
-        period: 1,
+        rate: Rate::Period(1),
         includes_kernel: true,
+        is_identified: false,
         ..*request
     }
 }
@@ -141,11 +216,12 @@ fn open_on(request: &Request, processor: i32) -> Result<Option<OwnedFd>, SetupEr
     }
 }
 
-fn rings_of(request: &Request, data_bytes: usize) -> Result<Vec<Ring>, SetupError> {
+/// A ring for each processor in use.
+fn rings_of(request: &Request, data_bytes: usize) -> Result<Vec<(i32, Ring)>, SetupError> {
     let mut rings = Vec::new();
     for processor in processors() {
         if let Some(event) = open_on(request, processor)? {
-            rings.push(Ring::new(event, data_bytes)?);
+            rings.push((processor, Ring::new(event, data_bytes)?));
         }
     }
     Ok(rings)
@@ -179,7 +255,8 @@ impl Source for Perf {
             each(read);
         };
         self.pending.drain(..).for_each(&mut each);
-        read(&mut self.rings, KernelRecord::read, &mut each);
+        let chosen = &self.chosen;
+        read(&mut self.rings, |bytes| chosen.read(bytes), &mut each);
         read(&mut self.switches, KernelRecord::read_of_waits, &mut each);
     }
 
@@ -188,7 +265,9 @@ impl Source for Perf {
         // Behind the last that were lost came no record that could have told it.
         let rings = self.rings.iter().chain(&self.switches);
         let lost: u64 = rings.map(Ring::lost).sum();
-        let lost = lost + self.events.iter().map(lost_of).sum::<u64>();
+        let chosen = self.chosen.events.iter().map(|(_, event)| event);
+        let events = self.events.iter().chain(chosen);
+        let lost = lost + events.map(|event| count(event).lost).sum::<u64>();
         if let Some(count @ 1..) = lost.checked_sub(self.told_lost) {
             each(Ok(KernelRecord {
                 time_ns: u64::MAX,
@@ -198,6 +277,35 @@ impl Source for Perf {
             }));
         }
         None
+    }
+
+    /// An event's time on a processor counts as one in which it should be counted wherever the thread runs.
+    fn event_counts(&self) -> Vec<EventCount> {
+        let mut counts: Vec<EventCount> = Vec::new();
+        for (place, event) in &self.chosen.events {
+            let counted = count(event);
+            let known = counts.iter_mut().find(|it| it.event == *place);
+            let sum = match known {
+                Some(sum) => sum,
+                None => {
+                    counts.push(EventCount {
+                        event: *place,
+                        count: 0,
+                        enabled_ns: 0,
+                        running_ns: 0,
+                    });
+                    counts.last_mut().expect("it was just added")
+                }
+            };
+            sum.count += counted.events;
+            sum.enabled_ns += counted.enabled_ns;
+            sum.running_ns += counted.running_ns;
+        }
+        for sum in &mut counts {
+            sum.enabled_ns /= self.rings.len().max(1) as u64;
+            sum.enabled_ns = sum.enabled_ns.max(sum.running_ns);
+        }
+        counts
     }
 }
 

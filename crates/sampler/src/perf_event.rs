@@ -5,6 +5,10 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+use unspool_profile_record::Rate;
+
+use crate::event_choice::EventCode;
+
 /// What is counted, and sampled whenever it has come to a period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
@@ -15,6 +19,8 @@ pub enum Event {
     /// That a thread leaves its processor. The kernel is where it does so: samples of it must include the
     /// kernel.
     ContextSwitches,
+    /// Another one, by what the kernel calls it.
+    Of(EventCode),
 }
 
 impl Event {
@@ -25,6 +31,7 @@ impl Event {
             Event::TaskClock => (1, 1),
             Event::Cycles => (0, 0),
             Event::ContextSwitches => (1, 3),
+            Event::Of(code) => (code.kind, code.number),
         }
     }
 
@@ -34,6 +41,7 @@ impl Event {
         match self {
             Event::TaskClock | Event::Cycles => MMAP | COMM | TASK | MMAP2 | COMM_EXEC,
             Event::ContextSwitches => CONTEXT_SWITCH,
+            Event::Of(_) => 0,
         }
     }
 }
@@ -51,7 +59,10 @@ pub(crate) enum Begins {
 }
 
 /// What a sample has, in this order: instruction pointer, thread, time, period, registers, stack.
-const SAMPLE_FIELDS: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 8 | 1 << 12 | 1 << 13;
+const SAMPLE_FIELDS: u64 = 1 | 1 << 1 | 1 << 2 | PERIOD | 1 << 12 | 1 << 13;
+const PERIOD: u64 = 1 << 8;
+/// Before all that of a sample, and behind all of other records, the identifier of the event.
+const IDENTIFIER: u64 = 1 << 16;
 /// rax to rip, and r8 to r15, by the kernel's numbers for registers.
 pub(crate) const REGISTERS: u64 = 0xff_01ff;
 
@@ -62,6 +73,7 @@ const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 const MMAP: u64 = 1 << 8;
 const COMM: u64 = 1 << 9;
+const IS_FREQUENCY: u64 = 1 << 10;
 const ENABLE_ON_EXEC: u64 = 1 << 12;
 const TASK: u64 = 1 << 13;
 const WATERMARK: u64 = 1 << 14;
@@ -74,6 +86,13 @@ const CONTEXT_SWITCH: u64 = 1 << 26;
 /// What is read from an event has, behind its count, how many records found no room
 /// (`PERF_FORMAT_LOST`, since Linux 6.0).
 const WITH_LOST: u64 = 1 << 4;
+/// Before that, how long threads ran in which it was to be counted, and how long it was
+/// (`PERF_FORMAT_TOTAL_TIME_ENABLED`, `PERF_FORMAT_TOTAL_TIME_RUNNING`).
+const WITH_TIMES: u64 = 1 | 1 << 1;
+
+/// `PERF_EVENT_IOC_SET_OUTPUT` and `PERF_EVENT_IOC_ID`.
+const SET_OUTPUT: libc::Ioctl = 0x2405;
+const GET_ID: libc::Ioctl = 0x8008_2407_u32 as libc::Ioctl;
 
 /// The descriptor is not the program's (`PERF_FLAG_FD_CLOEXEC`).
 const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
@@ -108,10 +127,15 @@ struct Attributes {
 pub(crate) struct Request {
     pub(crate) event: Event,
     pub(crate) begins: Begins,
-    /// In the event's unit.
-    pub(crate) period: u64,
+    /// How often, in the event's unit.
+    pub(crate) rate: Rate,
     pub(crate) stack_bytes: u32,
     pub(crate) includes_kernel: bool,
+    /// Whether records say of which event they are.
+    pub(crate) is_identified: bool,
+    /// Whether samples have their period. The kernel takes one for each of its own events then, whatever
+    /// period it was asked for.
+    pub(crate) has_period: bool,
     /// So many bytes wake the reader.
     pub(crate) wakeup_bytes: u32,
 }
@@ -136,6 +160,25 @@ pub enum SetupError {
     WaitsForbidden {
         /// The setting's value.
         paranoid: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// It is not allowed to see something that happens in the kernel.
+    #[error(
+        "the kernel does not let this user sample {name}, which happens in it (kernel.perf_event_paranoid \
+         is {paranoid})"
+    )]
+    EventForbidden {
+        /// What that is.
+        name: String,
+        /// The setting's value.
+        paranoid: String,
+    },
+    /// Neither the kernel nor the processor counts that here.
+    #[error("{name} cannot be sampled on this machine")]
+    NoEvent {
+        /// What that is.
+        name: String,
         /// What the kernel said.
         source: io::Error,
     },
@@ -186,6 +229,24 @@ impl SetupError {
         }
     }
 
+    /// The same of an event of this name.
+    pub(crate) fn of_event(self, name: &str) -> SetupError {
+        match self {
+            SetupError::Impossible(source) => SetupError::NoEvent {
+                name: name.to_owned(),
+                source,
+            },
+            other => other,
+        }
+    }
+
+    pub(crate) fn event_forbidden(name: &str) -> SetupError {
+        SetupError::EventForbidden {
+            name: name.to_owned(),
+            paranoid: setting("perf_event_paranoid"),
+        }
+    }
+
     pub(crate) fn no_memory(source: io::Error) -> SetupError {
         SetupError::NoMemory {
             limit: setting("perf_event_mlock_kb"),
@@ -200,8 +261,10 @@ impl SetupError {
             | SetupError::WaitsForbidden { source, .. }
             | SetupError::NoMemory { source, .. }
             | SetupError::Foreign { source, .. }
+            | SetupError::NoEvent { source, .. }
             | SetupError::Impossible(source) => source.raw_os_error(),
             SetupError::NoProcess(_) => Some(libc::ESRCH),
+            SetupError::EventForbidden { .. } => Some(libc::EACCES),
         }
     }
 }
@@ -224,19 +287,32 @@ pub(crate) fn open(request: &Request, processor: i32) -> Result<OwnedFd, SetupEr
         Begins::InThread(tid) => (tid, INHERIT),
     };
     let (kind, config) = request.event.kind_and_number();
+    let (rate, is_frequency) = match request.rate {
+        Rate::Period(period) => (period, 0),
+        Rate::Frequency(frequency) => (frequency, IS_FREQUENCY),
+    };
+    let identifier = match request.is_identified {
+        true => IDENTIFIER,
+        false => 0,
+    };
+    let without = match request.has_period {
+        true => 0,
+        false => PERIOD,
+    };
     let mut attributes = Attributes {
         kind,
         size: u32::try_from(size_of::<Attributes>()).expect("a small structure"),
         config,
-        sample_period: request.period,
-        sample_fields: SAMPLE_FIELDS,
-        read_format: WITH_LOST,
+        sample_period: rate,
+        sample_fields: (SAMPLE_FIELDS | identifier) & !without,
+        read_format: WITH_TIMES | WITH_LOST,
         flags: EXCLUDE_HYPERVISOR
             | WATERMARK
             | SAMPLE_ID_ALL
             | USE_CLOCK
             | request.event.told_beside()
             | begins
+            | is_frequency
             | kernel,
         wakeup_watermark: request.wakeup_bytes,
         user_registers: REGISTERS,
@@ -246,7 +322,7 @@ pub(crate) fn open(request: &Request, processor: i32) -> Result<OwnedFd, SetupEr
     };
     let mut opened = open_with(&attributes, thread, processor);
     if matches!(&opened, Err(error) if error.raw_os_error() == Some(libc::EINVAL)) {
-        attributes.read_format = 0;
+        attributes.read_format = WITH_TIMES;
         opened = open_with(&attributes, thread, processor);
     }
     opened.map_err(SetupError::of)
@@ -271,10 +347,20 @@ fn open_with(attributes: &Attributes, thread: u32, processor: i32) -> io::Result
     }
 }
 
-/// How many records of an event, and of those that have inherited it, found no room so far; 0 where the
-/// kernel does not count that. In the ring it tells it before the next record that finds room.
-pub(crate) fn lost(event: &OwnedFd) -> u64 {
-    let mut words = [0_u64; 2];
+/// What the kernel has counted of an event and of those that have inherited it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Count {
+    pub(crate) events: u64,
+    pub(crate) enabled_ns: u64,
+    pub(crate) running_ns: u64,
+    /// How many records found no room so far; 0 where the kernel does not count that. In the ring it tells it
+    /// before the next record that finds room.
+    pub(crate) lost: u64,
+}
+
+/// Reads what was counted so far.
+pub(crate) fn count(event: &OwnedFd) -> Count {
+    let mut words = [0_u64; 4];
     // SAFETY: the kernel writes at most as many bytes as there are.
     let read = unsafe {
         libc::read(
@@ -283,8 +369,33 @@ pub(crate) fn lost(event: &OwnedFd) -> u64 {
             size_of_val(&words),
         )
     };
-    match usize::try_from(read) {
-        Ok(length) if length == size_of_val(&words) => words[1],
-        _ => 0,
+    match read {
+        ..0 => Count::default(),
+        // What was not read is 0.
+        _ => Count {
+            events: words[0],
+            enabled_ns: words[1],
+            running_ns: words[2],
+            lost: words[3],
+        },
+    }
+}
+
+/// Has an event write to the ring of another one on the same processor.
+pub(crate) fn set_output(event: &OwnedFd, output: &impl AsRawFd) -> Result<(), SetupError> {
+    // SAFETY: both are events of this process.
+    match unsafe { libc::ioctl(event.as_raw_fd(), SET_OUTPUT, output.as_raw_fd()) } {
+        0 => Ok(()),
+        _ => Err(SetupError::Impossible(io::Error::last_os_error())),
+    }
+}
+
+/// By what records name an event and those that have inherited it.
+pub(crate) fn identifier(event: &OwnedFd) -> Result<u64, SetupError> {
+    let mut identifier = 0_u64;
+    // SAFETY: the kernel writes one number.
+    match unsafe { libc::ioctl(event.as_raw_fd(), GET_ID, &raw mut identifier) } {
+        0 => Ok(identifier),
+        _ => Err(SetupError::Impossible(io::Error::last_os_error())),
     }
 }

@@ -5,11 +5,15 @@ use std::time::{Duration, Instant, SystemTime};
 
 use unspool_container::TraceHeader;
 use unspool_container::bytes::Malformed;
-use unspool_profile_record::{Ending, Record, Settings, Window as Recorded, Writer};
+use unspool_profile_record::{
+    Ending, Event, Record, Regions, Settings, Window as Recorded, Writer,
+};
 
 use crate::clock::now_ns;
+use crate::kept::Kept;
 use crate::kernel_record::KernelRecord;
 use crate::observer::{Observer, Origin};
+use crate::region_marks::RegionMarks;
 use crate::run_error::RunError;
 use crate::sampling::Window;
 use crate::source::{Read, Source};
@@ -18,7 +22,6 @@ use crate::source::{Read, Source};
 const FLUSHED_EVERY: Duration = Duration::from_millis(500);
 
 /// When a run began, and which part of it is of interest.
-#[derive(Debug, Clone, Copy)]
 pub(crate) struct Run {
     /// By the system's monotonic clock.
     pub(crate) start_ns: u64,
@@ -27,12 +30,17 @@ pub(crate) struct Run {
     pub(crate) window: Window,
     /// Whether the source tells of waits.
     pub(crate) has_waits: bool,
+    /// What else than time it samples.
+    pub(crate) events: Vec<Event>,
+    /// Where programs tell which regions are of interest, if only those are.
+    pub(crate) marks: Option<RegionMarks>,
 }
 
 /// What is read, and what waits to be taken in.
 pub(crate) struct Recording<'a, S, W> {
     source: &'a mut S,
     observer: Observer<W>,
+    marks: Option<RegionMarks>,
     /// What was read and may still be preceded by something from another thread.
     waiting: Vec<KernelRecord>,
     /// The latest time of what was read in the rounds before.
@@ -59,9 +67,11 @@ impl<'a, S: Source, W: Write> Recording<'a, S, W> {
         let until_ns = window.end().map(nanoseconds);
         let kept = start_ns.saturating_add(from_ns)
             ..until_ns.map_or(u64::MAX, |until_ns| start_ns.saturating_add(until_ns));
+        let kept = Kept::new(kept, run.marks.is_some());
         let mut recording = Recording {
             source,
             observer: Observer::new(writer, Origin::Here { left_out }, kept, run.since),
+            marks: run.marks,
             waiting: Vec::new(),
             latest_ns: 0,
             damaged: 0,
@@ -70,6 +80,9 @@ impl<'a, S: Source, W: Write> Recording<'a, S, W> {
         recording.write(&Record::Settings(settings))?;
         if run.has_waits {
             recording.write(&Record::HasWaits)?;
+        }
+        for event in run.events {
+            recording.write(&Record::Event(event))?;
         }
         if window != Window::default() {
             recording.write(&Record::Window(Recorded { from_ns, until_ns }))?;
@@ -108,10 +121,17 @@ impl<'a, S: Source, W: Write> Recording<'a, S, W> {
             .source
             .finish(&mut into(&mut self.waiting, &mut self.damaged));
         self.take_in(u64::MAX).map_err(RunError::Write)?;
-        self.observer.end(now_ns()).map_err(RunError::Write)?;
+        let end_ns = now_ns();
+        self.observer.end(end_ns).map_err(RunError::Write)?;
+        if let Some(regions) = self.regions(end_ns) {
+            self.write(&Record::Regions(regions))?;
+        }
         self.observer.flush().map_err(RunError::Write)?;
         if let Some(counted) = counted {
             self.write(&Record::Counted(counted))?;
+        }
+        for counted in self.source.event_counts() {
+            self.write(&Record::EventCount(counted))?;
         }
         self.write(&Record::Ending(Ending {
             elapsed_ns,
@@ -119,6 +139,18 @@ impl<'a, S: Source, W: Write> Recording<'a, S, W> {
             system_ns,
         }))?;
         self.observer.flush().map_err(RunError::Write)
+    }
+
+    /// What there was of regions of interest.
+    fn regions(&mut self, end_ns: u64) -> Option<Regions> {
+        let marks = self.marks.as_ref()?;
+        let (entered, inside_ns) = self.observer.kept.regions(end_ns)?;
+        Some(Regions {
+            entered,
+            inside_ns,
+            lost_marks: marks.lost(),
+            processes_elsewhere: marks.elsewhere(),
+        })
     }
 
     /// Reads all that has come, and takes in what nothing can precede any more: what is later than
@@ -132,6 +164,9 @@ impl<'a, S: Source, W: Write> Recording<'a, S, W> {
 
     /// Takes in what is not later than this.
     fn take_in(&mut self, until_ns: u64) -> io::Result<()> {
+        if let Some(marks) = &mut self.marks {
+            marks.drain(&mut |mark| self.observer.kept.add(mark));
+        }
         self.waiting.sort_by_key(KernelRecord::order);
         if let Some(last) = self.waiting.last() {
             self.latest_ns = last.time_ns;

@@ -52,9 +52,16 @@ impl Ring {
         }
     }
 
+    /// The event, which the kernel fills the ring for.
+    pub(crate) fn event(&self) -> Option<&OwnedFd> {
+        self.event.as_ref()
+    }
+
     /// How many records found no room so far.
     pub(crate) fn lost(&self) -> u64 {
-        self.event.as_ref().map_or(0, perf_event::lost)
+        self.event
+            .as_ref()
+            .map_or(0, |event| perf_event::count(event).lost)
     }
 
     /// Whether there is something to take out.

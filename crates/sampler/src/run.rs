@@ -12,6 +12,7 @@ use crate::clock::now_ns;
 use crate::file_size_limit;
 use crate::perf::Perf;
 use crate::recording::{Recording, Run};
+use crate::region_marks::RegionMarks;
 use crate::run_error::RunError;
 use crate::sampling::Sampling;
 use crate::source::Source;
@@ -21,7 +22,13 @@ use crate::timers::{LeftOut, Timers};
 #[derive(Debug)]
 pub enum Backend {
     /// The kernel.
-    Perf(Perf),
+    Perf {
+        /// Its events.
+        perf: Box<Perf>,
+        /// The library that hears what the program says is of interest, which the command has its program
+        /// load, if that is asked for.
+        library: Option<PathBuf>,
+    },
     /// Timers inside the program, by a library that is loaded into it.
     Timers {
         /// The library, which the command has its program load.
@@ -61,7 +68,7 @@ pub struct Outcome {
 pub fn run(
     command: &mut Command,
     backend: Backend,
-    sampling: Sampling,
+    sampling: &Sampling,
     header: TraceHeader,
     output: impl Write,
     started: impl FnOnce(u32),
@@ -75,9 +82,10 @@ pub fn run(
         started,
     };
     match backend {
-        Backend::Perf(mut perf) => {
-            let settings = perf.settings(sampling);
-            let status = begin.record(&mut perf, settings, None, output)?;
+        Backend::Perf { mut perf, library } => {
+            let settings = perf.settings(begin.sampling);
+            let own = library.map(|library| library.to_string_lossy().into_owned());
+            let status = begin.record(&mut *perf, settings, own, output)?;
             let left_out = LeftOut::default();
             Ok(Outcome { status, left_out })
         }
@@ -100,7 +108,7 @@ pub fn run(
 /// A run that is to begin.
 struct Begin<'a, F> {
     command: &'a mut Command,
-    sampling: Sampling,
+    sampling: &'a Sampling,
     header: TraceHeader,
     started: F,
 }
@@ -114,11 +122,20 @@ impl<F: FnOnce(u32)> Begin<'_, F> {
         left_out: Option<String>,
         output: impl Write,
     ) -> Result<ExitStatus, RunError> {
+        let marks = match self.sampling.regions {
+            true => Some(RegionMarks::new().map_err(RunError::Files)?),
+            false => None,
+        };
+        if let Some(marks) = &marks {
+            marks.join(self.command);
+        }
         let run = Run {
             start_ns: now_ns(),
             since: SystemTime::now(),
             window: self.sampling.window,
             has_waits: self.sampling.off_cpu,
+            events: self.sampling.recorded_events(),
+            marks,
         };
         let mut child = self.command.spawn().map_err(RunError::Start)?;
         (self.started)(child.id());

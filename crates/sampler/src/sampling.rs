@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use unspool_profile_record::{Settings, Source};
+use unspool_profile_record::{Event, Settings, Source};
+
+use crate::event_choice::EventChoice;
 
 /// How samples are taken.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Sampling {
     /// Samples in a second of a thread's time.
     pub frequency_hz: u32,
@@ -13,6 +15,10 @@ pub struct Sampling {
     pub stack_bytes: u32,
     /// Whether it is noted where threads wait, and for how long; by the kernel alone.
     pub off_cpu: bool,
+    /// What is sampled beside time; by the kernel alone.
+    pub events: Vec<EventChoice>,
+    /// Whether samples are kept of what programs say is of interest only.
+    pub regions: bool,
     /// Samples are kept of this part of the run.
     pub window: Window,
 }
@@ -27,12 +33,23 @@ pub struct Window {
 }
 
 impl Sampling {
-    pub(crate) fn period_ns(self) -> u64 {
+    pub(crate) fn period_ns(&self) -> u64 {
         1_000_000_000 / u64::from(self.frequency_hz.max(1))
     }
 
+    /// What a recording says of the events that are sampled beside time.
+    pub(crate) fn recorded_events(&self) -> Vec<Event> {
+        let events = (0..).zip(&self.events);
+        let recorded = events.map(|(number, choice)| Event {
+            number,
+            name: choice.name().to_owned(),
+            rate: choice.rate(self.frequency_hz),
+        });
+        recorded.collect()
+    }
+
     /// What a recording says of it.
-    pub(crate) fn settings(self, source: Source, includes_kernel: bool) -> Settings {
+    pub(crate) fn settings(&self, source: Source, includes_kernel: bool) -> Settings {
         Settings {
             period_ns: self.period_ns(),
             stack_bytes: self.stack_bytes.into(),

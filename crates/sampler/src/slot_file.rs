@@ -32,7 +32,7 @@ pub(crate) struct SlotFile {
 
 impl SlotFile {
     /// Makes the file.
-    pub(crate) fn new(sampling: Sampling, clock: i32) -> io::Result<SlotFile> {
+    pub(crate) fn new(sampling: &Sampling, clock: i32) -> io::Result<SlotFile> {
         let mut named = tempfile::Builder::new();
         let named = named.prefix("unspool-profile-");
         let file = named.tempfile_in(MEMORY).or_else(|_| named.tempfile())?;

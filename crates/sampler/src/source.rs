@@ -1,7 +1,7 @@
 //! Where samples come from.
 
 use unspool_container::bytes::Malformed;
-use unspool_profile_record::Counted;
+use unspool_profile_record::{Counted, EventCount};
 
 use crate::kernel_record::KernelRecord;
 
@@ -20,4 +20,9 @@ pub(crate) trait Source {
     /// The run is over: takes out the rest. Gives what was counted, where something else has
     /// counted than the reader.
     fn finish(&mut self, each: &mut dyn FnMut(Read)) -> Option<Counted>;
+
+    /// How often the events have happened that are sampled beside time.
+    fn event_counts(&self) -> Vec<EventCount> {
+        Vec::new()
+    }
 }

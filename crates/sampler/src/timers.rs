@@ -60,7 +60,7 @@ pub(crate) struct Timers {
 
 impl Timers {
     /// By timers of this clock.
-    pub(crate) fn new(sampling: Sampling, clock: i32) -> io::Result<Timers> {
+    pub(crate) fn new(sampling: &Sampling, clock: i32) -> io::Result<Timers> {
         Ok(Timers {
             file: SlotFile::new(sampling, clock)?,
             period_ns: sampling.period_ns(),

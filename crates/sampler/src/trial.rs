@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use unspool_profile_record::Rate as Sampled;
+
 use crate::clock::time_ns;
 use crate::kernel_record::{KernelRecord, What};
 pub use crate::perf_event::Event;
@@ -79,9 +81,11 @@ fn own_request(period: u64) -> Request {
     Request {
         event: Event::TaskClock,
         begins: Begins::Now,
-        period,
+        rate: Sampled::Period(period),
         stack_bytes: STACK_BYTES,
         includes_kernel: false,
+        is_identified: false,
+        has_period: true,
         wakeup_bytes: u32::MAX,
     }
 }

@@ -1,9 +1,9 @@
 //! When threads had no processor, and where they were then.
 
-use std::ops::Range;
-
 use rustc_hash::FxHashMap;
 use unspool_profile_record::{PathEnd, Sample, Wait};
+
+use crate::kept::Kept;
 
 /// A thread, by its process's number and its own.
 type ThreadKey = (u32, u32);
@@ -15,7 +15,8 @@ pub(crate) type Place = (Option<u32>, PathEnd);
 #[derive(Debug)]
 struct Off {
     place: Place,
-    since_ns: u64,
+    /// How long the process had been in the part that is kept.
+    kept_ns: u64,
     is_preempted: bool,
 }
 
@@ -34,11 +35,17 @@ impl Waits {
     }
 
     /// It has left. The kernel may have kept to itself where that was.
-    pub(crate) fn left(&mut self, thread: ThreadKey, since_ns: u64, is_preempted: bool) {
+    pub(crate) fn left(
+        &mut self,
+        thread: ThreadKey,
+        since_ns: u64,
+        kept: &mut Kept,
+        is_preempted: bool,
+    ) {
         let place = self.leaving.remove(&thread);
         let off = Off {
             place: place.unwrap_or((None, PathEnd::NoStack)),
-            since_ns,
+            kept_ns: kept.until(thread.0, since_ns),
             is_preempted,
         };
         // Where it is off already, what was told between was lost: when it came back is not known.
@@ -50,13 +57,13 @@ impl Waits {
         &mut self,
         thread: ThreadKey,
         time_ns: u64,
-        kept: &Range<u64>,
+        kept: &mut Kept,
     ) -> Option<Wait> {
         self.off.remove(&thread)?.until(thread, time_ns, kept)
     }
 
     /// The waits of all that have no processor yet when all is over.
-    pub(crate) fn end(&mut self, time_ns: u64, kept: &Range<u64>) -> Vec<Wait> {
+    pub(crate) fn end(&mut self, time_ns: u64, kept: &mut Kept) -> Vec<Wait> {
         let mut off: Vec<_> = self.off.drain().collect();
         off.sort_by_key(|(thread, _)| *thread);
         let waits = off.into_iter();
@@ -67,17 +74,16 @@ impl Waits {
 }
 
 impl Off {
-    fn until(self, (pid, tid): ThreadKey, time_ns: u64, kept: &Range<u64>) -> Option<Wait> {
-        let from = self.since_ns.max(kept.start);
-        let until = time_ns.min(kept.end);
+    fn until(self, (pid, tid): ThreadKey, time_ns: u64, kept: &mut Kept) -> Option<Wait> {
+        let kept_ns = kept.until(pid, time_ns);
         let (node, end) = self.place;
-        let weight = until.checked_sub(from).filter(|&ns| ns > 0)?;
+        let weight = kept_ns.checked_sub(self.kept_ns).filter(|&ns| ns > 0)?;
         Some(Wait {
             is_preempted: self.is_preempted,
             sample: Sample {
                 pid,
                 tid,
-                time_ns: until,
+                time_ns: time_ns.min(kept.end()),
                 weight,
                 node,
                 end,
@@ -91,7 +97,9 @@ mod tests {
     use super::*;
 
     const PLACE: Place = (Some(3), PathEnd::Outermost);
-    const ALWAYS: Range<u64> = 0..u64::MAX;
+    fn always() -> Kept {
+        Kept::new(0..u64::MAX, false)
+    }
 
     fn told(wait: &Wait) -> (u32, u64, u64, Option<u32>, bool) {
         let Sample {
@@ -108,39 +116,39 @@ mod tests {
     fn a_wait_lasts_from_leaving_to_entering() {
         let mut waits = Waits::default();
         // A thread that begins has not left anything.
-        assert_eq!(waits.entered((1, 1), 5, &ALWAYS), None);
+        assert_eq!(waits.entered((1, 1), 5, &mut always()), None);
         waits.leaving((1, 1), PLACE);
-        waits.left((1, 1), 10, false);
+        waits.left((1, 1), 10, &mut always(), false);
         waits.leaving((1, 2), PLACE);
-        waits.left((1, 2), 12, true);
-        let second = waits.entered((1, 2), 13, &ALWAYS).unwrap();
+        waits.left((1, 2), 12, &mut always(), true);
+        let second = waits.entered((1, 2), 13, &mut always()).unwrap();
         assert_eq!(told(&second), (2, 13, 1, Some(3), true));
-        let first = waits.entered((1, 1), 30, &ALWAYS).unwrap();
+        let first = waits.entered((1, 1), 30, &mut always()).unwrap();
         assert_eq!(told(&first), (1, 30, 20, Some(3), false));
-        assert_eq!(waits.entered((1, 1), 40, &ALWAYS), None);
+        assert_eq!(waits.entered((1, 1), 40, &mut always()), None);
     }
 
     #[test]
     fn what_was_lost_is_no_wait() {
         let mut waits = Waits::default();
         waits.leaving((1, 1), PLACE);
-        waits.left((1, 1), 10, false);
+        waits.left((1, 1), 10, &mut always(), false);
         // That it came back was lost, and where it was when it left again.
-        waits.left((1, 1), 50, false);
-        let wait = waits.entered((1, 1), 60, &ALWAYS).unwrap();
+        waits.left((1, 1), 50, &mut always(), false);
+        let wait = waits.entered((1, 1), 60, &mut always()).unwrap();
         assert_eq!(told(&wait), (1, 60, 10, None, false));
     }
 
     #[test]
     fn waits_are_cut_to_what_is_kept() {
         let mut waits = Waits::default();
+        let mut kept = Kept::new(15..35, false);
         for tid in 1..=4 {
-            waits.left((1, tid), 10 * u64::from(tid), false);
+            waits.left((1, tid), 10 * u64::from(tid), &mut kept, false);
         }
-        let kept = 15..35;
-        let first = waits.entered((1, 1), 20, &kept).unwrap();
+        let first = waits.entered((1, 1), 20, &mut kept).unwrap();
         assert_eq!((told(&first).1, told(&first).2), (20, 5));
-        let rest = waits.end(100, &kept);
+        let rest = waits.end(100, &mut kept);
         let rest: Vec<_> = rest.iter().map(told).map(|it| (it.0, it.1, it.2)).collect();
         assert_eq!(rest, [(2, 35, 15), (3, 35, 5)]);
     }

@@ -6,9 +6,10 @@ use unspool_preload::fork;
 
 use crate::stack::Bounds;
 use crate::thread::{self, Origin};
-use crate::{handler, own_signal, slot};
+use crate::{handler, own_signal, regions, slot};
 
 fn begin() {
+    regions::open();
     // SAFETY: nobody changes the environment yet; a value ends in a zero.
     let path = unsafe {
         let path = libc::getenv(unspool_sample_slots::VARIABLE.as_ptr());

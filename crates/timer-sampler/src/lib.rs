@@ -10,6 +10,7 @@
 //! handler                   a sample
 //! thread                    a thread and its slot
 //! record  timer  stack      records; a thread's timer, and its stack
+//! regions                   what the program says is of interest
 //! slot  own_signal  real    memory; the signal; functions of the C library
 //! clock  system_call        times; the kernel
 //! ```
@@ -18,7 +19,8 @@
 //! calls no function that the program may have replaced: what it needs comes with the signal.
 //! Nothing else here allocates either, since the program's allocator may be anyone's.
 //!
-//! Without the environment variable `UNSPOOL_PROFILE_SLOTS` every function only passes its call on.
+//! Without the environment variable `UNSPOOL_PROFILE_SLOTS` every function only passes its call on; regions
+//! are told by `UNSPOOL_PROFILE_REGIONS`.
 //!
 //! This crate must be built as a shared library of its own, without the static C library of the
 //! rest: `unspool-collector-library` does so.
@@ -30,6 +32,7 @@ mod handler;
 mod own_signal;
 mod real;
 mod record;
+mod regions;
 mod signals;
 mod slot;
 mod sockets;

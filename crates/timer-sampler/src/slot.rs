@@ -51,7 +51,7 @@ pub(crate) fn is_open() -> bool {
     !HEADER.load(Ordering::Relaxed).is_null()
 }
 
-fn pid_namespace() -> Option<u64> {
+pub(crate) fn pid_namespace() -> Option<u64> {
     // SAFETY: zeros are a value of the structure, the path ends in a zero.
     unsafe {
         let mut found: libc::stat = std::mem::zeroed();

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use unspool_profile::Metric;
+use unspool_sampler::EventChoice;
 
 /// `unspool profile`
 #[derive(Debug, Args)]
@@ -36,6 +37,11 @@ pub(crate) struct ProfileArguments {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) duration: Option<Duration>,
 
+    /// Keep only samples of regions of interest, which the program tells by unspool_start_region and
+    /// unspool_end_region (unspool.h) or the crate unspool-annotate; a library is loaded into it
+    #[arg(long, conflicts_with = "pid")]
+    pub(crate) roi: bool,
+
     /// What takes the samples; without this, the kernel, or where it is forbidden, timers
     #[arg(long, value_enum, value_name = "BACKEND")]
     pub(crate) backend: Option<BackendChoice>,
@@ -49,9 +55,26 @@ pub(crate) struct ProfileArguments {
     #[arg(long, conflicts_with = "clock")]
     pub(crate) off_cpu: bool,
 
-    /// Of what report, exports and comparisons are, if the recording has waits; without this, the
-    /// report is of both and the others of CPU time
-    #[arg(long, value_enum, value_name = "TIME")]
+    /// Sample where this happens, beside time: NAME, NAME@PERIOD for a sample each time that it has happened
+    /// so often, or NAME@fHZ for about so many in a second; several are separated by commas. The report has
+    /// them behind the rest
+    ///
+    /// Of the processor, where it has counters: cycles, instructions, branches, branch-misses,
+    /// cache-references, cache-misses, stalled-cycles-frontend and the like, those of caches
+    /// (L1-dcache-load-misses, LLC-loads, dTLB-load-misses), and rHEX by its manual's number. Of the kernel:
+    /// page-faults, minor-faults, major-faults, context-switches, cpu-migrations, alignment-faults.
+    #[arg(
+        short,
+        long,
+        value_name = "EVENT",
+        value_delimiter = ',',
+        conflicts_with = "clock"
+    )]
+    pub(crate) event: Vec<EventChoice>,
+
+    /// Of what report, exports and comparisons are, if the recording has more than CPU time: cpu, off-cpu,
+    /// or an event; without this, the report is of all and the others of CPU time
+    #[arg(long, value_name = "WHAT")]
     pub(crate) show: Option<ShowChoice>,
 
     /// How many samples to take in a second of a thread's time
@@ -142,6 +165,11 @@ pub(crate) struct ProfileArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) pprof: Option<PathBuf>,
 
+    /// Write everything as a database of HPCToolkit into this directory too (hpcviewer, Hatchet's
+    /// GraphFrame.from_hpctoolkit)
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) hpctoolkit: Option<PathBuf>,
+
     /// Write samples and waits for Perfetto to this file too (ui.perfetto.dev)
     #[arg(long, value_name = "FILE")]
     pub(crate) perfetto: Option<PathBuf>,
@@ -190,12 +218,24 @@ pub(crate) enum ClockChoice {
 }
 
 /// What of a recording is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ShowChoice {
-    /// Where threads spent CPU time
+    /// Where threads spent CPU time.
     Cpu,
-    /// Where they waited
+    /// Where they waited.
     OffCpu,
+    /// Where an event of this name happened.
+    Event(String),
+}
+
+impl From<&str> for ShowChoice {
+    fn from(word: &str) -> ShowChoice {
+        match word {
+            "cpu" => ShowChoice::Cpu,
+            "off-cpu" => ShowChoice::OffCpu,
+            event => ShowChoice::Event(event.to_owned()),
+        }
+    }
 }
 
 /// What is expected of a larger run.

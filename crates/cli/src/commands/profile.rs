@@ -2,6 +2,7 @@
 
 mod observe;
 mod output;
+mod shown;
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -16,8 +17,9 @@ use unspool_profile_record::{ReadError, Recording, merge};
 use unspool_sampler::perf_data::{self, PerfDataError};
 
 use self::output::Output;
+use self::shown::{Beside, shown};
 use super::standard_output::print_result;
-use crate::arguments::{ProfileArguments, ScalingChoice, ShowChoice, ViewChoice};
+use crate::arguments::{ProfileArguments, ScalingChoice, ViewChoice};
 use crate::exit_status;
 use crate::failure::{Failure, warn};
 
@@ -52,22 +54,13 @@ pub(crate) fn profile(typed: &ProfileArguments) -> Result<u8, Failure> {
         }
         (None, words) => observe::program(words, typed)?,
     };
-    let waits = recording.of_waits();
-    let (shown, waits) = match (typed.show, &waits) {
-        (None, waits) => (&recording, waits.as_ref()),
-        (Some(ShowChoice::Cpu), _) => (&recording, None),
-        (Some(ShowChoice::OffCpu), Some(waits)) => (waits, None),
-        (Some(ShowChoice::OffCpu), None) => {
-            let failure = Failure::new("where threads waited was not recorded");
-            return Err(failure.with_help("--off-cpu, with a program or --pid, records it"));
-        }
-    };
-    let paths = NamedPaths::new(shown);
+    let (shown, beside) = shown(&recording, typed.show.as_ref())?;
+    let paths = NamedPaths::new(&shown);
     let mut profile = profile_of(&paths, typed);
     profile.problems.iter().for_each(warn);
     // Whoever reads the report may close its end at any time, which ends this process.
     let exported = export(&paths, &profile, typed);
-    let shown = show(&paths, &mut profile, waits, typed);
+    let shown = show(&paths, &mut profile, &beside, typed);
     let results = [shown].into_iter().chain(exported);
     let mut failures = results.filter_map(Result::err);
     if let Some(first) = failures.next() {
@@ -90,11 +83,11 @@ fn profile_of(paths: &NamedPaths<'_>, typed: &ProfileArguments) -> Profile {
     profile
 }
 
-/// Shows the report, or writes it to its file. `waits` are those that belong to it.
+/// Shows the report, or writes it to its file, with what belongs behind it.
 fn show(
     paths: &NamedPaths<'_>,
     profile: &mut Profile,
-    waits: Option<&Recording>,
+    beside: &Beside,
     typed: &ProfileArguments,
 ) -> Result<(), Failure> {
     let mut missing = None;
@@ -102,17 +95,19 @@ fn show(
         compare(profile, typed)?
     } else if typed.json {
         let mut json = to_json(paths, profile, typed);
-        json["off_cpu"] = waits.map_or(Value::Null, |waits| {
-            let paths = NamedPaths::new(waits);
+        let of = |recording: &Recording| {
+            let paths = NamedPaths::new(recording);
             to_json(&paths, &mut profile_of(&paths, typed), typed)
-        });
+        };
+        json["off_cpu"] = beside.waits.as_ref().map_or(Value::Null, of);
+        json["events"] = beside.events.iter().map(of).collect();
         serde_json::to_string_pretty(&json)? + "\n"
     } else if typed.folded {
         profile.to_folded()
     } else {
         let mut text = to_text(paths, profile, typed);
-        if let Some(waits) = waits {
-            let paths = NamedPaths::new(waits);
+        for recording in beside.waits.iter().chain(&beside.events) {
+            let paths = NamedPaths::new(recording);
             text.push('\n');
             text.push_str(&to_text(&paths, &mut profile_of(&paths, typed), typed));
         }
@@ -164,16 +159,10 @@ fn compare(run: &Profile, typed: &ProfileArguments) -> Result<String, Failure> {
     };
     let mut comparisons = Vec::new();
     for path in &typed.baseline {
-        let mut recording = read(path)?;
-        if typed.show == Some(ShowChoice::OffCpu) {
-            recording = recording.of_waits().ok_or_else(|| {
-                Failure::new(format!(
-                    "{}: where threads waited was not recorded",
-                    path.display()
-                ))
-            })?;
-        }
-        let base = Profile::new(&NamedPaths::new(&recording));
+        let recording = read(path)?;
+        let (shown, _) =
+            shown(&recording, typed.show.as_ref()).map_err(|failure| failure.in_file(path))?;
+        let base = Profile::new(&NamedPaths::new(&shown));
         let named = |problem: &String| warn(format!("{}: {problem}", path.display()));
         base.problems.iter().for_each(named);
         comparisons.push(Scaling::new(expectation, &base, run));
@@ -202,14 +191,26 @@ fn keep(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     std::fs::write(path, bytes).map_err(|error| Failure::cannot_write(path, error))
 }
 
+/// A directory with these files, which is made where it is missing.
+fn keep_database(directory: &Path, files: &[export::DatabaseFile]) -> Result<(), Failure> {
+    for (name, bytes) in files {
+        let path = directory.join(name);
+        let folder = path.parent().unwrap_or(directory);
+        std::fs::create_dir_all(folder).map_err(|error| Failure::cannot_write(folder, error))?;
+        keep(&path, bytes)?;
+    }
+    Ok(())
+}
+
 /// Writes what other programs are to read. Where one file cannot be written, the others are.
 fn export(
     paths: &NamedPaths<'_>,
     profile: &Profile,
     typed: &ProfileArguments,
-) -> [Result<(), Failure>; 6] {
+) -> [Result<(), Failure>; 7] {
     let flame_graph = |path: &Path| keep(path, &export::flame_graph(profile)?);
     let hatchet = |path: &Path| keep(path, &serde_json::to_vec(&export::hatchet(profile))?);
+    let hpctoolkit = |path: &Path| keep_database(path, &export::hpctoolkit(paths));
     let perfetto = |path: &Path| keep(path, &export::perfetto(paths));
     let pprof = |path: &Path| keep(path, &export::pprof(paths)?);
     let firefox = |path: &Path| keep(path, &serde_json::to_vec(&export::firefox(paths))?);
@@ -217,6 +218,7 @@ fn export(
     [
         typed.flame_graph.as_deref().map_or(Ok(()), flame_graph),
         typed.hatchet.as_deref().map_or(Ok(()), hatchet),
+        typed.hpctoolkit.as_deref().map_or(Ok(()), hpctoolkit),
         typed.perfetto.as_deref().map_or(Ok(()), perfetto),
         typed.pprof.as_deref().map_or(Ok(()), pprof),
         typed.firefox.as_deref().map_or(Ok(()), firefox),

@@ -1,5 +1,6 @@
 //! `unspool profile` on programs whose shares of time are known.
 
+mod events;
 mod frames;
 mod generated;
 mod loops;
@@ -10,6 +11,7 @@ mod perf_data;
 mod preloaded;
 mod ranks;
 mod recording;
+mod regions;
 mod scaling;
 mod time_line;
 mod timers;
@@ -71,6 +73,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.push(trial("profile::shares_static".to_owned(), |scratch| {
         shares(scratch, By::Kernel, "static")
     }));
+    trials.extend(events::trials());
     trials.extend(frames::trials());
     trials.extend(generated::trials());
     trials.extend(loops::trials());
@@ -78,6 +81,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.extend(preloaded::trials());
     trials.extend(ranks::trials());
     trials.extend(recording::trials());
+    trials.extend(regions::trials());
     trials.extend(scaling::trials());
     trials.extend(metrics::trials());
     trials.extend(off_cpu::trials());

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use unspool_container::Order;
 
 use super::*;
-use crate::record::{PathEnd, Source};
+use crate::record::{PathEnd, Rate, Source};
 
 /// Seconds of the wall clock, and of the clock of samples.
 fn recording(start_s: u64, first_s: u64, paths: &[(u32, &[u64], u64)]) -> Recording {
@@ -37,6 +37,8 @@ fn recording(start_s: u64, first_s: u64, paths: &[(u32, &[u64], u64)]) -> Record
     // Numbers are given as they come, and are others in each recording.
     let mut numbers = HashMap::new();
     let mut frames = HashMap::new();
+    let mut events: HashMap<u32, u32> = HashMap::new();
+    let mut counts: Vec<u64> = Vec::new();
     let mut time_ns = first_s * 1_000_000_000;
     for (pid, path, weight) in paths {
         let name = format!("process {pid}");
@@ -75,7 +77,27 @@ fn recording(start_s: u64, first_s: u64, paths: &[(u32, &[u64], u64)]) -> Record
             sample,
             is_preempted: false,
         }));
+        // Each process has an event of its own.
+        let (event, is_new) = number(&mut events, *pid);
+        if is_new {
+            records.push(Record::Event(Event {
+                number: event,
+                name: format!("event {pid}"),
+                rate: Rate::Period(*weight),
+            }));
+            counts.push(0);
+        }
+        counts[event as usize] += 10 * weight;
+        records.push(Record::Occurrence(Occurrence { event, sample }));
         time_ns += 1000;
+    }
+    for (event, count) in (0..).zip(counts) {
+        records.push(Record::EventCount(EventCount {
+            event,
+            count,
+            enabled_ns: 3,
+            running_ns: 2,
+        }));
     }
     records.push(Record::Lost(1));
     records.push(Record::Ending(Ending {
@@ -123,6 +145,22 @@ fn times(recording: &Recording) -> Times {
         (*count, *ns) = (*count + 1, *ns + sample.weight);
     }
     times
+}
+
+/// How often each event happened on each path, and how often it was counted.
+fn events(recording: &Recording) -> BTreeMap<(String, Vec<u64>), u64> {
+    let mut all = BTreeMap::new();
+    for recorded in recording.events.values() {
+        let name = &recorded.event.name;
+        for sample in &recorded.samples {
+            *all.entry((name.clone(), path(recording, sample)))
+                .or_default() += sample.weight;
+        }
+        let counted = recorded.counted.unwrap();
+        assert_eq!(counted.enabled_ns * 2, counted.running_ns * 3);
+        all.insert((name.clone(), Vec::new()), counted.count);
+    }
+    all
 }
 
 #[test]
@@ -209,6 +247,8 @@ proptest! {
         let right = merged(&[a.clone(), merged(&[b.clone(), c.clone()])]);
         prop_assert_eq!(times(&at_once), times(&left));
         prop_assert_eq!(times(&at_once), times(&right));
+        prop_assert_eq!(events(&at_once), events(&left));
+        prop_assert_eq!(events(&at_once), events(&right));
         prop_assert_eq!(at_once.ending, left.ending);
         prop_assert_eq!(at_once.nodes.len(), right.nodes.len());
         let mut sum = Times::new();
@@ -219,6 +259,11 @@ proptest! {
             }
         }
         prop_assert_eq!(times(&at_once), sum);
+        let mut sum = BTreeMap::new();
+        for (key, count) in [&a, &b, &c].into_iter().flat_map(events) {
+            *sum.entry(key).or_default() += count;
+        }
+        prop_assert_eq!(events(&at_once), sum);
         let processes = |it: &Recording| it.processes.len();
         let all = processes(&a) + processes(&b) + processes(&c);
         prop_assert_eq!([processes(&at_once), processes(&left), processes(&right)], [all; 3]);

@@ -11,7 +11,7 @@ use fxprof_processed_profile::{
 use crate::named_paths::{NamedPaths, Step};
 
 /// Each thread with its samples, at their times. A sample's weight is the number of periods that it
-/// stands for.
+/// stands for, or of events.
 #[must_use]
 pub fn firefox(paths: &NamedPaths<'_>) -> Profile {
     let recording = paths.recording;
@@ -27,9 +27,11 @@ pub fn firefox(paths: &NamedPaths<'_>) -> Profile {
     let times = recording.samples.iter().map(|sample| sample.time_ns);
     let first_ns = times.min().unwrap_or(0);
     let at = |time_ns: u64| Timestamp::from_nanos_since_reference(time_ns.saturating_sub(first_ns));
-    let is_cpu_time = recording
-        .settings
-        .is_none_or(|settings| settings.source.is_of_cpu_time());
+    let is_of_events = recording.sampled_event.is_some();
+    let is_cpu_time = !is_of_events
+        && recording
+            .settings
+            .is_none_or(|settings| settings.source.is_of_cpu_time());
     let mut processes: BTreeMap<u32, ProcessHandle> = BTreeMap::new();
     for ((pid, tid), samples) in paths.by_thread() {
         let begins = at(samples.first().map_or(first_ns, |sample| sample.time_ns));
@@ -58,8 +60,11 @@ pub fn firefox(paths: &NamedPaths<'_>) -> Profile {
                 true => CpuDelta::from_nanos(sample.weight),
                 false => CpuDelta::ZERO,
             };
-            let periods = (sample.weight / period_ns).max(1);
-            let weight = i32::try_from(periods).unwrap_or(i32::MAX);
+            let weight = match is_of_events {
+                true => sample.weight,
+                false => (sample.weight / period_ns).max(1),
+            };
+            let weight = i32::try_from(weight).unwrap_or(i32::MAX);
             profile.add_sample(thread, at(sample.time_ns), stack, used, weight);
         }
         if let Some(last_ns) = last_ns {

@@ -14,7 +14,7 @@ use crate::profile::Profile;
 pub fn flame_graph(profile: &Profile) -> std::io::Result<Vec<u8>> {
     let mut options = Options::default();
     options.title = profile.command.join(" ");
-    options.count_name = "ns".to_owned();
+    options.count_name = profile.unit.event().unwrap_or("ns").to_owned();
     options.hash = true;
     options.notes = format!("{} samples", profile.samples);
     let paths = profile.to_folded();

@@ -8,10 +8,12 @@ use serde_json::{Value, json};
 use crate::profile::Profile;
 
 /// The tree as a list of nested nodes: each has the name of its function, its file, the seconds in it
-/// (`time`), with those in what it called (`time (inc)`), and its `children`.
+/// (`time`), with those in what it called (`time (inc)`), and its `children`. Of an event, there are numbers of
+/// it under its name.
 #[must_use]
 pub fn hatchet(profile: &Profile) -> Value {
     let nodes = profile.tree.nodes();
+    let name = profile.unit.event().unwrap_or("time");
     let mut built: Vec<Vec<Value>> = vec![Vec::new(); nodes.len()];
     let mut outermost = Vec::new();
     // Callers come before those they call.
@@ -22,8 +24,8 @@ pub fn hatchet(profile: &Profile) -> Value {
         let mut one = json!({
             "frame": {"name": function.name, "type": "function", "module": function.image},
             "metrics": {
-                "time": node.self_weight as f64 / 1e9,
-                "time (inc)": node.total_weight as f64 / 1e9,
+                (name): profile.unit.number(node.self_weight as f64),
+                (format!("{name} (inc)")): profile.unit.number(node.total_weight as f64),
             },
         });
         if !children.is_empty() {

@@ -6,14 +6,16 @@ mod message;
 
 use prost::Message;
 use rustc_hash::FxHashMap;
-use unspool_profile_record::{Sample, Source};
+use unspool_profile_record::{Rate, Sample, Source};
 
 use self::message::{
     BEGINS, CPU_CLOCK, Callstack, ENDS, Frame, InternedData, InternedString, Mapping, NEEDS_STATE,
     PerfSample, PerfSampleDefaults, Process, ProcessTree, STATE_BEGINS, Thread, ThreadDescriptor,
-    Timebase, Trace, TracePacket, TracePacketDefaults, TrackDescriptor, TrackEvent, WALL_CLOCK,
+    Timebase, Trace, TracePacket, TracePacketDefaults, TrackDescriptor, TrackEvent,
+    UNKNOWN_COUNTER, WALL_CLOCK,
 };
 use crate::named_paths::{NamedPaths, Step};
+use crate::unit::Unit;
 
 /// The writer of all packets: there is one.
 const SEQUENCE: u32 = 1;
@@ -62,10 +64,23 @@ fn defaults(paths: &NamedPaths<'_>) -> TracePacketDefaults {
         true => (WALL_CLOCK, "time in ns"),
         false => (CPU_CLOCK, "CPU time in ns"),
     };
+    let unit = Unit::of(paths.recording);
+    let (counter, period, name) = match &unit {
+        Unit::Time => (
+            counter,
+            settings.map_or(0, |settings| settings.period_ns),
+            name,
+        ),
+        // The name says more than numbers that not all events have.
+        Unit::Events { event, .. } => match event.rate {
+            Rate::Period(period) => (UNKNOWN_COUNTER, period, event.name.as_str()),
+            Rate::Frequency(_) => (UNKNOWN_COUNTER, 0, event.name.as_str()),
+        },
+    };
     TracePacketDefaults {
         perf_sample_defaults: Some(PerfSampleDefaults {
             timebase: Some(Timebase {
-                period: settings.map_or(0, |settings| settings.period_ns),
+                period,
                 counter,
                 name: name.to_owned(),
             }),

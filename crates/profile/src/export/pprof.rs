@@ -10,10 +10,11 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;
 use rustc_hash::FxHashMap;
-use unspool_profile_record::{Recording, Sample, Source};
+use unspool_profile_record::{Rate, Recording, Sample, Source};
 
 use self::message::{Function, Label, Line, Location, Mapping, Profile, ValueType};
 use crate::named_paths::{NamedPaths, Step};
+use crate::unit::Unit;
 
 /// Texts by their numbers, of which 0 is the empty one.
 struct Strings {
@@ -87,19 +88,29 @@ impl Building<'_> {
             kind: self.strings.number(kind),
             unit: self.strings.number(unit),
         };
-        let time = match self.recording.settings.map(|settings| settings.source) {
-            Some(Source::WallTimers) => "wall",
-            Some(Source::KernelWaits) => "off-cpu",
-            _ => "cpu",
-        };
-        self.profile.sample_type = vec![value("samples", "count"), value(time, "nanoseconds")];
-        self.profile.period_type = Some(value(time, "nanoseconds"));
         let settings = self.recording.settings;
-        self.profile.period = settings.map_or(0, |settings| settings.period_ns as i64);
+        let period_ns = settings.map_or(0, |settings| settings.period_ns);
+        let of_time = |name| (name, "nanoseconds", period_ns);
+        let unit = Unit::of(self.recording);
+        let (name, unit, period) = match (&unit, settings.map(|settings| settings.source)) {
+            (Unit::Events { event, .. }, _) => {
+                let period = match event.rate {
+                    Rate::Period(period) => period,
+                    Rate::Frequency(_) => 0,
+                };
+                (event.name.as_str(), "count", period)
+            }
+            (Unit::Time, Some(Source::WallTimers)) => of_time("wall"),
+            (Unit::Time, Some(Source::KernelWaits)) => of_time("off-cpu"),
+            (Unit::Time, _) => of_time("cpu"),
+        };
+        self.profile.sample_type = vec![value("samples", "count"), value(name, unit)];
+        self.profile.period_type = Some(value(name, unit));
+        self.profile.period = i64::try_from(period).unwrap_or(i64::MAX);
         self.profile.time_nanos = self.recording.header.start_unix_ns as i64;
         let ending = self.recording.ending;
         self.profile.duration_nanos = ending.map_or(0, |ending| ending.elapsed_ns as i64);
-        self.profile.default_sample_type = self.strings.number(time);
+        self.profile.default_sample_type = self.strings.number(name);
         let comment = self.strings.number(&self.paths.command().join(" "));
         self.profile.comment.push(comment);
     }

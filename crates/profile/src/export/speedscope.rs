@@ -63,6 +63,10 @@ impl Frames {
 pub fn speedscope(paths: &NamedPaths<'_>) -> Value {
     let mut frames = Frames::default();
     let mut known: FxHashMap<Option<u32>, Value> = FxHashMap::default();
+    let unit = match paths.recording.sampled_event {
+        None => "nanoseconds",
+        Some(_) => "none",
+    };
     let mut profiles = Vec::new();
     for (thread, samples) in paths.by_thread() {
         let mut stacks = Vec::new();
@@ -79,7 +83,7 @@ pub fn speedscope(paths: &NamedPaths<'_>) -> Value {
         profiles.push(json!({
             "type": "sampled",
             "name": format!("{name} ({process}, thread {})", thread.1),
-            "unit": "nanoseconds",
+            "unit": unit,
             "startValue": 0,
             "endValue": total,
             "samples": stacks,

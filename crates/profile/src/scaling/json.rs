@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{BothTimes, Context, Expectation, RunSize, Scaling};
 
 impl Scaling {
-    /// The comparison as JSON, with times in seconds. Contexts name functions and callers by their
+    /// The comparison as JSON, with times in seconds, or numbers of events. Contexts name functions and callers by their
     /// places in the lists.
     #[must_use]
     pub fn to_json(&self) -> Value {
@@ -18,13 +18,14 @@ impl Scaling {
         });
         json!({
             "schema": "unspool-profile-scaling/1",
+            "event": self.unit.event(),
             "scaling": match self.expectation {
                 Expectation::Strong => "strong",
                 Expectation::Weak => "weak",
             },
-            "base": size(&self.base),
-            "run": size(&self.run),
-            "loss": seconds(self.total_loss()),
+            "base": self.size_to_json(&self.base),
+            "run": self.size_to_json(&self.run),
+            "loss": self.unit.number(self.total_loss()),
             "functions": functions.collect::<Vec<_>>(),
             "calling_contexts": self.contexts_to_json(&self.contexts),
             "callers": self.contexts_to_json(&self.callers),
@@ -42,25 +43,21 @@ impl Scaling {
     }
 
     fn times_to_json(&self, times: &BothTimes) -> Value {
-        let both = |[own, all]: [u64; 2]| json!({"self": seconds(own as f64), "total": seconds(all as f64)});
+        let both = |[own, all]: [u64; 2]| json!({"self": self.unit.number(own as f64), "total": self.unit.number(all as f64)});
         json!({
             "base": both(times.base),
             "run": both(times.run),
-            "self_loss": seconds(self.loss(times, false)),
-            "total_loss": seconds(self.loss(times, true)),
+            "self_loss": self.unit.number(self.loss(times, false)),
+            "total_loss": self.unit.number(self.loss(times, true)),
         })
     }
-}
 
-fn size(run: &RunSize) -> Value {
-    json!({
-        "command": run.command,
-        "threads": run.threads,
-        "ranks": run.ranks,
-        "total": seconds(run.total_weight as f64),
-    })
-}
-
-fn seconds(ns: f64) -> f64 {
-    ns / 1e9
+    fn size_to_json(&self, run: &RunSize) -> Value {
+        json!({
+            "command": run.command,
+            "threads": run.threads,
+            "ranks": run.ranks,
+            "total": self.unit.number(run.total_weight as f64),
+        })
+    }
 }

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::{BothTimes, Context, Expectation, RunSize, Scaling};
 use crate::text::{DEEPEST, SHOWN, View};
+use crate::unit::Unit;
 
 /// What changes by less than this share of the larger run's time is not shown.
 const SMALLEST_SHARE: f64 = 0.01;
@@ -24,14 +25,14 @@ impl Scaling {
             Expectation::Weak => "Weak scaling: each thread should take the same time",
         };
         writeln!(out, "{kind}")?;
-        writeln!(out, "from {}", size(&self.base))?;
-        writeln!(out, "to   {}", size(&self.run))?;
+        writeln!(out, "from {}", self.size_to_text(&self.base))?;
+        writeln!(out, "to   {}", self.size_to_text(&self.run))?;
         let loss = self.total_loss();
         let share = 100.0 * self.share(loss);
         writeln!(
             out,
             "lost: {}, {share:.1} % of the larger run's time; efficiency {:.1} %",
-            seconds(loss),
+            self.told(loss),
             100.0 - share
         )?;
         for view in views {
@@ -70,9 +71,9 @@ impl Scaling {
                 out,
                 "{}  {:>10}  {:>10}  {:>10}  {name} ({image})",
                 self.percent(loss),
-                seconds(loss),
-                seconds(before as f64),
-                seconds(now as f64),
+                self.told(loss),
+                self.told(before as f64),
+                self.told(now as f64),
             )?;
         }
         Ok(())
@@ -122,24 +123,26 @@ impl Scaling {
     fn percent(&self, ns: f64) -> String {
         format!("{:>6.1} %", 100.0 * self.share(ns))
     }
-}
 
-fn size(run: &RunSize) -> String {
-    let threads = match run.threads {
-        1 => "1 thread".to_owned(),
-        threads => format!("{threads} threads"),
-    };
-    let ranks = match run.ranks {
-        0 => String::new(),
-        ranks => format!(" of {ranks} ranks"),
-    };
-    let command = run.command.join(" ");
-    format!(
-        "{threads}{ranks}, {}: {command}",
-        seconds(run.total_weight as f64)
-    )
-}
+    fn size_to_text(&self, run: &RunSize) -> String {
+        let threads = match run.threads {
+            1 => "1 thread".to_owned(),
+            threads => format!("{threads} threads"),
+        };
+        let ranks = match run.ranks {
+            0 => String::new(),
+            ranks => format!(" of {ranks} ranks"),
+        };
+        let command = run.command.join(" ");
+        let all = self.told(run.total_weight as f64);
+        format!("{threads}{ranks}, {all}: {command}")
+    }
 
-fn seconds(ns: f64) -> String {
-    format!("{:.3} s", ns / 1e9)
+    /// A weight, or the difference between two.
+    fn told(&self, weight: f64) -> String {
+        match &self.unit {
+            Unit::Time => format!("{:.3} s", weight / 1e9),
+            Unit::Events { .. } => format!("{weight:.0}"),
+        }
+    }
 }

@@ -8,18 +8,16 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
 use super::{
-    Perf, includes_kernel, larger_of_switches, of_switches, open_on, processors, read, request,
-    with_memory,
+    Chosen, Perf, includes_kernel, larger_of_switches, of_switches, open_on, processors, read,
+    request, with_memory,
 };
 use crate::clock::now_ns;
 use crate::kernel_record::{KernelRecord, What};
-use crate::perf_event::{Begins, Request, SetupError, open};
+use crate::perf_event::{Begins, Request, SetupError, open, set_output};
 use crate::ring::Ring;
 use crate::sampling::Sampling;
 use crate::source::Read;
 
-/// `PERF_EVENT_IOC_SET_OUTPUT`.
-const SET_OUTPUT: libc::Ioctl = 0x2405;
 /// The events whose rings those of other threads write to, by their processors.
 type Outputs = Vec<(i32, RawFd)>;
 
@@ -34,7 +32,7 @@ impl Perf {
     ///
     /// # Errors
     /// If there is no such process, or the kernel takes no samples of it.
-    pub fn attach(pid: u32, sampling: Sampling) -> Result<Perf, SetupError> {
+    pub fn attach(pid: u32, sampling: &Sampling) -> Result<Perf, SetupError> {
         if !is_process(pid) {
             return Err(SetupError::NoProcess(pid));
         }
@@ -46,11 +44,12 @@ impl Perf {
                 rings: Vec::new(),
                 switches: Vec::new(),
                 events: Vec::new(),
+                chosen: Chosen::default(),
                 told_lost: 0,
                 pending: Vec::new(),
                 request: *request,
             };
-            perf.follow(pid, sampling.off_cpu, data_bytes)?;
+            perf.follow(pid, sampling, data_bytes)?;
             Ok(perf)
         });
         match perf {
@@ -62,7 +61,12 @@ impl Perf {
     }
 
     /// Follows every thread that there is, and those that these have started meanwhile.
-    fn follow(&mut self, pid: u32, off_cpu: bool, data_bytes: usize) -> Result<(), SetupError> {
+    fn follow(
+        &mut self,
+        pid: u32,
+        sampling: &Sampling,
+        data_bytes: usize,
+    ) -> Result<(), SetupError> {
         let mut outputs = Outputs::default();
         let mut outputs_of_switches = Outputs::default();
         let mut known = BTreeSet::new();
@@ -81,7 +85,8 @@ impl Perf {
                 let request = self.request;
                 let rings = self.follow_thread(tid, request, data_bytes, &mut outputs)?;
                 self.rings.extend(rings);
-                if off_cpu {
+                self.follow_events(tid, sampling, &outputs)?;
+                if sampling.off_cpu {
                     let request = of_switches(&request);
                     let outputs = &mut outputs_of_switches;
                     let data_bytes = data_bytes * larger_of_switches();
@@ -95,7 +100,7 @@ impl Perf {
             return Err(SetupError::NoProcess(pid));
         }
         self.pending.extend(present(pid).into_iter().map(Ok));
-        if off_cpu {
+        if sampling.off_cpu {
             self.pending.extend(waiting(pid).into_iter().map(Ok));
         }
         Ok(())
@@ -128,19 +133,37 @@ impl Perf {
                 rings.push(Ring::new(event, data_bytes)?);
                 continue;
             };
-            // SAFETY: both are events of this process, on the same processor.
-            if unsafe { libc::ioctl(event.as_raw_fd(), SET_OUTPUT, *output) } != 0 {
-                return Err(SetupError::Impossible(io::Error::last_os_error()));
-            }
+            set_output(&event, output)?;
             self.events.push(event);
         }
         Ok(rings)
     }
 
+    /// The same by the events that are sampled beside time, where there are rings.
+    fn follow_events(
+        &mut self,
+        tid: u32,
+        sampling: &Sampling,
+        outputs: &Outputs,
+    ) -> Result<(), SetupError> {
+        let request = Request {
+            begins: Begins::InThread(tid),
+            ..self.request
+        };
+        for (processor, output) in outputs {
+            match self.chosen.follow(sampling, &request, *processor, output) {
+                Err(error) if error.number() == Some(libc::ESRCH) => break,
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
     /// The threads of which the kernel has said that a thread that was followed has started them.
     fn started(&mut self) -> Vec<u32> {
         let mut each = |read| self.pending.push(read);
-        read(&mut self.rings, KernelRecord::read, &mut each);
+        let chosen = &self.chosen;
+        read(&mut self.rings, |bytes| chosen.read(bytes), &mut each);
         let started = |read: &Read| match read {
             Ok(KernelRecord {
                 what: What::Started { .. },

@@ -3,6 +3,8 @@ use crate::sampling::Window;
 
 const SAMPLING: Sampling = Sampling {
     off_cpu: false,
+    events: Vec::new(),
+    regions: false,
     frequency_hz: 1000,
     stack_bytes: 512,
     window: Window {
@@ -60,7 +62,7 @@ fn drained(timers: &mut Timers) -> (usize, u64) {
 /// What expired is sampled, found no room, or is told to be missing.
 #[test]
 fn what_no_sample_stands_for_is_lost() {
-    let mut timers = Timers::new(SAMPLING, libc::CLOCK_MONOTONIC).unwrap();
+    let mut timers = Timers::new(&SAMPLING, libc::CLOCK_MONOTONIC).unwrap();
     let own = std::process::id();
     fill(&timers, 0, own, state::ENDED, (7, 0));
     fill(&timers, 9, own, state::ENDED, (12, 3));
@@ -81,7 +83,7 @@ fn what_no_sample_stands_for_is_lost() {
 /// What a program writes over its counts is no danger either.
 #[test]
 fn counts_that_a_program_has_written_over_are_bounded() {
-    let mut timers = Timers::new(SAMPLING, libc::CLOCK_MONOTONIC).unwrap();
+    let mut timers = Timers::new(&SAMPLING, libc::CLOCK_MONOTONIC).unwrap();
     for place in [header::WITHOUT_SLOT, header::WITHOUT_TIMER] {
         timers.file.word(place).store(u64::MAX, Ordering::Release);
     }
@@ -93,7 +95,7 @@ fn counts_that_a_program_has_written_over_are_bounded() {
 /// executes another program, of a thread that is not there.
 #[test]
 fn slots_of_what_has_gone_are_given_back() {
-    let mut timers = Timers::new(SAMPLING, libc::CLOCK_MONOTONIC).unwrap();
+    let mut timers = Timers::new(&SAMPLING, libc::CLOCK_MONOTONIC).unwrap();
     let own = std::process::id();
     // No process has a number so high.
     let nobody = (1 << 22) - 1;
@@ -114,7 +116,7 @@ fn slots_of_what_has_gone_are_given_back() {
 /// A program can write anything into memory that it shares.
 #[test]
 fn a_ring_that_a_program_has_written_over_is_no_danger() {
-    let mut timers = Timers::new(SAMPLING, libc::CLOCK_MONOTONIC).unwrap();
+    let mut timers = Timers::new(&SAMPLING, libc::CLOCK_MONOTONIC).unwrap();
     let own = std::process::id();
     fill(&timers, 0, own, state::USED, (7, 0));
     timers.file.ring(0).unwrap().set(slot::HEAD, u64::MAX);

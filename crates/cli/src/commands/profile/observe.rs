@@ -27,8 +27,12 @@ pub(super) fn program(
     if (typed.json || typed.folded) && typed.report.is_none() {
         command.stdout(Stdio::from(io::stderr()));
     }
-    let backend = backend(typed, sampling)?;
-    if let Backend::Timers { library, .. } = &backend {
+    let backend = backend(typed, &sampling)?;
+    let library = match &backend {
+        Backend::Timers { library, .. } => Some(library),
+        Backend::Perf { library, .. } => library.as_ref(),
+    };
+    if let Some(library) = library {
         command.env("LD_PRELOAD", preload::variable(library));
     }
     let mut output = Output::open(typed.output.as_deref())?;
@@ -40,7 +44,7 @@ pub(super) fn program(
     let run = unspool_sampler::run(
         &mut command,
         backend,
-        sampling,
+        &sampling,
         header,
         &mut output,
         started,
@@ -52,7 +56,17 @@ pub(super) fn program(
     })?;
     let status = status_of(outcome.status);
     tell(outcome.left_out);
-    Ok((output.read_again()?, status))
+    let recording = output.read_again()?;
+    if recording
+        .regions
+        .is_some_and(|regions| regions.entered == 0)
+    {
+        warn(
+            "no region of interest was entered: programs tell them by unspool_start_region (unspool.h), and those \
+             that are linked statically, or start without LD_PRELOAD, are not heard",
+        );
+    }
+    Ok((recording, status))
 }
 
 /// Samples a process until it ends, or the command is told to.
@@ -64,7 +78,7 @@ pub(super) fn process(pid: u32, typed: &ProfileArguments) -> Result<Recording, F
     let mut output = Output::open(typed.output.as_deref())?;
     termination::note();
     let (sampling, header) = (sampling(typed), header(&[]));
-    unspool_sampler::attach(pid, sampling, header, &mut output, termination::is_told)
+    unspool_sampler::attach(pid, &sampling, header, &mut output, termination::is_told)
         .map_err(failure)?;
     output.read_again()
 }
@@ -72,11 +86,16 @@ pub(super) fn process(pid: u32, typed: &ProfileArguments) -> Result<Recording, F
 /// What there is where the kernel does not tell of waits.
 const SAMPLES_OF_WAITS: &str = "--clock wall, without --off-cpu, samples the time in which threads run or wait, and needs no rights";
 
+/// What there is where the kernel does not sample events.
+const NEEDS_KERNEL: &str = "only the kernel can: --backend perf, or neither";
+
 fn sampling(typed: &ProfileArguments) -> Sampling {
     Sampling {
         frequency_hz: typed.frequency,
         stack_bytes: typed.stack_bytes & !7,
         off_cpu: typed.off_cpu,
+        events: typed.event.clone(),
+        regions: typed.roi,
         window: Window {
             delay: typed.delay,
             duration: typed.duration,
@@ -85,10 +104,16 @@ fn sampling(typed: &ProfileArguments) -> Sampling {
 }
 
 /// What takes the samples: as was typed, or as the kernel allows.
-fn backend(typed: &ProfileArguments, sampling: Sampling) -> Result<Backend, Failure> {
+fn backend(typed: &ProfileArguments, sampling: &Sampling) -> Result<Backend, Failure> {
+    let library = || preload::kept("unspool_timer_sampler", TIMER_SAMPLER);
     let timers = |clock| -> Result<Backend, Failure> {
-        let library = preload::kept("unspool_timer_sampler", TIMER_SAMPLER)?;
+        let library = library()?;
         Ok(Backend::Timers { library, clock })
+    };
+    let by_kernel = |perf| -> Result<Backend, Failure> {
+        let library = typed.roi.then(library).transpose()?;
+        let perf = Box::new(perf);
+        Ok(Backend::Perf { perf, library })
     };
     if typed.off_cpu {
         if typed.backend == Some(BackendChoice::Timer) {
@@ -96,11 +121,19 @@ fn backend(typed: &ProfileArguments, sampling: Sampling) -> Result<Backend, Fail
             return Err(Failure::new(problem).with_help(SAMPLES_OF_WAITS));
         }
         let perf = Perf::new(sampling).map_err(|error| failure(error.into()))?;
-        return Ok(Backend::Perf(perf));
+        return by_kernel(perf);
+    }
+    if !typed.event.is_empty() {
+        if typed.backend == Some(BackendChoice::Timer) {
+            let problem = "timers do not sample events";
+            return Err(Failure::new(problem).with_help(NEEDS_KERNEL));
+        }
+        let perf = Perf::new(sampling).map_err(|error| failure(error.into()))?;
+        return by_kernel(perf);
     }
     match (typed.backend, typed.clock) {
         (Some(BackendChoice::Perf), ClockChoice::Cpu) => match Perf::new(sampling) {
-            Ok(perf) => Ok(Backend::Perf(perf)),
+            Ok(perf) => by_kernel(perf),
             Err(error) => Err(failure(error.into())),
         },
         (Some(BackendChoice::Perf), ClockChoice::Wall) => {
@@ -110,7 +143,7 @@ fn backend(typed: &ProfileArguments, sampling: Sampling) -> Result<Backend, Fail
         (_, ClockChoice::Wall) => timers(Clock::Wall),
         (Some(BackendChoice::Timer), ClockChoice::Cpu) => timers(Clock::Cpu),
         (None, ClockChoice::Cpu) => match Perf::new(sampling) {
-            Ok(perf) => Ok(Backend::Perf(perf)),
+            Ok(perf) => by_kernel(perf),
             Err(error) => {
                 warn(format_args!(
                     "{error}: timers inside the program take them (--backend perf would not run it)"
@@ -185,6 +218,12 @@ fn failure(error: RunError) -> Failure {
                 "sysctl kernel.perf_event_paranoid=1 lets every user see it; {SAMPLES_OF_WAITS}"
             ))
         }
+        RunError::Setup(SetupError::EventForbidden { .. }) => Failure::from(error)
+            .with_help("sysctl kernel.perf_event_paranoid=1 lets every user sample it"),
+        RunError::Setup(SetupError::NoEvent { .. }) => Failure::from(error).with_help(
+            "the processor has no such counter, or it is kept from this machine, as from most virtual ones; \
+             unspool doctor says whether any are here",
+        ),
         RunError::Setup(SetupError::NoMemory { .. }) => Failure::from(error).with_help(
             "another profiler of this user may have it; sysctl kernel.perf_event_mlock_kb=4096 \
              gives each user more, and --backend timer needs none",

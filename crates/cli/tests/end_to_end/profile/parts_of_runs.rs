@@ -84,7 +84,11 @@ fn bounded(scratch: &Scratch, by: By) -> Result<(), Verdict> {
 
 /// Runs a script in which `$UNSPOOL` samples by `$1` what `$0` is; gives the JSON report and what
 /// was said.
-fn scripted(scratch: &Scratch, script: &str, program: &str) -> Result<(Value, Outcome), Verdict> {
+pub(super) fn scripted(
+    scratch: &Scratch,
+    script: &str,
+    program: &str,
+) -> Result<(Value, Outcome), Verdict> {
     let report = scratch.path().join("report").display().to_string();
     let command = ["sh", "-c", script, program, &report];
     let invocation = natively(scratch, &command).variable("UNSPOOL", COMMAND.as_os_str());

@@ -93,8 +93,16 @@ fn exported(scratch: &Scratch) -> Result<(), Verdict> {
     let guest = guest("")?[0].display().to_string();
     let arguments = ["-o", &file, "--speedscope", &speedscope, "--", &guest];
     profile(scratch, By::Kernel, &arguments)?;
-    let arguments = ["--pprof", &pprof, "--firefox", &firefox, &file];
+    let database = scratch.path().join("of/hpctoolkit");
+    let directory = database.display().to_string();
+    let arguments = ["--pprof", &pprof, "--firefox", &firefox];
+    let arguments = [&arguments[..], &["--hpctoolkit", &directory, &file]].concat();
     profile(scratch, By::Kernel, &arguments)?;
+    for name in ["meta.db", "profile.db", "cct.db", "trace.db"] {
+        if !std::fs::read(database.join(name))?.starts_with(b"HPCTOOLKIT") {
+            return Err(Verdict::Wrong(format!("{name} is no database")));
+        }
+    }
     let read = |path: &str| -> Result<serde_json::Value, Verdict> {
         serde_json::from_slice(&std::fs::read(path)?)
             .map_err(|problem| Verdict::Wrong(format!("{path}: {problem}")))

@@ -187,7 +187,8 @@ pub(super) struct PerfSampleDefaults {
     pub(super) timebase: Option<Timebase>,
 }
 
-/// `SW_CPU_CLOCK` and `SW_TASK_CLOCK`.
+/// `UNKNOWN_COUNTER`, `SW_CPU_CLOCK` and `SW_TASK_CLOCK`.
+pub(super) const UNKNOWN_COUNTER: i32 = 0;
 pub(super) const WALL_CLOCK: i32 = 1;
 pub(super) const CPU_CLOCK: i32 = 3;
 
