@@ -48,6 +48,14 @@ impl CallTree {
         place
     }
 
+    /// The place of a function called from another place, if it is there.
+    pub(crate) fn known(&self, parent: Option<usize>, function: FunctionId) -> Option<usize> {
+        match parent {
+            Some(parent) if self.nodes[parent].function == function => Some(parent),
+            _ => self.places.get(&(parent, function)).copied(),
+        }
+    }
+
     /// Time was spent there.
     pub(crate) fn spend(&mut self, place: usize, ns: u64) {
         let node = &mut self.nodes[place];

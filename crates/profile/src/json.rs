@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use unspool_profile_record::{Rate, Source};
 
-use crate::metric_values::Known;
+use crate::metric_values::{Known, Place};
 use crate::profile::Profile;
 use crate::unit::Unit;
 
@@ -34,7 +34,7 @@ impl Profile {
     #[must_use]
     pub fn to_json(&self) -> Value {
         let weight = |weight: u64| self.unit.number(weight as f64);
-        let functions = self.functions.iter().map(|function| {
+        let functions = self.functions.iter().enumerate().map(|(place, function)| {
             json!({
                 "name": function.name,
                 "image": function.image,
@@ -46,10 +46,10 @@ impl Profile {
                     "max": weight(function.spread.most),
                     "standard_deviation": self.unit.number(function.spread.deviation),
                 },
-                "metrics": self.metrics_of(Known::of(function)),
+                "metrics": self.metrics_of(Known::of(place, function)),
             })
         });
-        let contexts = self.tree.nodes().iter().map(|node| {
+        let contexts = self.tree.nodes().iter().enumerate().map(|(place, node)| {
             json!({
                 "function": node.function.0,
                 "parent": node.parent,
@@ -59,6 +59,7 @@ impl Profile {
                     self_weight: node.self_weight,
                     total_weight: node.total_weight,
                     spread: None,
+                    place: Place::Context(place),
                 }),
             })
         });
@@ -91,6 +92,7 @@ impl Profile {
                     self_weight: one.self_weight,
                     total_weight: one.total_weight,
                     spread: None,
+                    place: Place::Loop,
                 }),
             }));
         }

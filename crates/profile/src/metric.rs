@@ -6,11 +6,14 @@ use exmex::{Express, FlatEx};
 
 /// A name, and the formula of what it stands for. As text: `NAME=FORMULA`.
 ///
+/// What else was sampled beside time is in braces, by its name, or with what was called: `{total page-faults}`.
+///
 /// ```
 /// use unspool_profile::Metric;
 ///
 /// let metric: Metric = "imbalance = (most - mean) * threads".parse()?;
 /// assert_eq!(metric.name(), "imbalance");
+/// assert!("ipc = {instructions} / {cycles}".parse::<Metric>().is_ok());
 /// assert!("imbalance = most - average".parse::<Metric>().is_err());
 /// # Ok::<(), String>(())
 /// ```
@@ -20,6 +23,9 @@ pub struct Metric {
     text: String,
     formula: FlatEx<f64>,
 }
+
+/// What stands before the name of an event that is meant with what was called.
+pub(crate) const TOTAL: &str = "total ";
 
 /// What formulas are about. Times are in seconds.
 const VARIABLES: [&str; 11] = [
@@ -48,10 +54,12 @@ impl FromStr for Metric {
         };
         let formula = FlatEx::parse(text).map_err(|problem| problem.to_string())?;
         let mut names = formula.var_names().iter();
-        if let Some(unknown) = names.find(|it| !VARIABLES.contains(&it.as_str())) {
+        let is_known =
+            |name: &str| VARIABLES.contains(&name) || text.contains(&format!("{{{name}}}"));
+        if let Some(unknown) = names.find(|it| !is_known(it)) {
             let known = VARIABLES.join(", ");
             return Err(format!(
-                "{unknown} is not known; a formula is about {known}"
+                "{unknown} is not known; a formula is about {known}, and by {{EVENT}} about an event"
             ));
         }
         Ok(Metric {
@@ -73,6 +81,13 @@ impl Metric {
     #[must_use]
     pub fn formula(&self) -> &str {
         &self.text
+    }
+
+    /// What it is about that is sampled beside time: the names of events, or `off-cpu`.
+    pub fn events(&self) -> impl Iterator<Item = &str> {
+        let names = self.formula.var_names().iter().map(String::as_str);
+        let others = names.filter(|name| !VARIABLES.contains(name));
+        others.map(|name| name.strip_prefix(TOTAL).unwrap_or(name))
     }
 
     /// Its value, if there is one: what it is about must be known, and nothing divided by nothing.
@@ -106,6 +121,13 @@ mod tests {
         assert_eq!(value("x = 2 * 3"), Some(6.0));
         assert_eq!(value("x = self / threads"), None);
         assert_eq!(value("x = self + deviation"), None);
+        let of_events: Metric = "x = {off-cpu} + {total page-faults} / self"
+            .parse()
+            .unwrap();
+        assert_eq!(
+            of_events.events().collect::<Vec<_>>(),
+            ["off-cpu", "page-faults"]
+        );
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! What metrics are of a profile's functions, call paths and loops.
 
-use crate::metric::Metric;
+use rustc_hash::FxHashMap;
+
+use crate::call_tree::FunctionId;
+use crate::metric::{Metric, TOTAL};
 use crate::profile::{Function, Profile, Spread};
 
 /// What is known of a function, a call path or a loop.
@@ -10,24 +13,102 @@ pub(crate) struct Known<'a> {
     pub(crate) total_weight: u64,
     /// How the time in a function is spread over threads.
     pub(crate) spread: Option<&'a Spread>,
+    pub(crate) place: Place,
+}
+
+/// Where in a profile something is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Place {
+    /// Among the functions.
+    Function(usize),
+    /// In the tree.
+    Context(usize),
+    /// Among the loops.
+    Loop,
+}
+
+/// What else was sampled, by the places of a profile's functions and call paths: alone, and with what was
+/// called.
+#[derive(Debug, Clone)]
+pub(crate) struct Beside {
+    name: String,
+    functions: Vec<[f64; 2]>,
+    contexts: Vec<[f64; 2]>,
 }
 
 impl<'a> Known<'a> {
-    pub(crate) fn of(function: &'a Function) -> Known<'a> {
+    pub(crate) fn of(place: usize, function: &'a Function) -> Known<'a> {
         Known {
             self_weight: function.self_weight,
             total_weight: function.total_weight,
             spread: Some(&function.spread),
+            place: Place::Function(place),
         }
     }
 }
 
+impl Beside {
+    /// What another profile of the same run has at the places of one.
+    fn of(name: &str, other: &Profile, own: &Profile) -> Beside {
+        let mut beside = Beside {
+            name: name.to_owned(),
+            functions: vec![[0.0; 2]; own.functions.len()],
+            contexts: vec![[0.0; 2]; own.tree.nodes().len()],
+        };
+        let both = |weights: [u64; 2]| weights.map(|weight| other.unit.number(weight as f64));
+        let places = own.functions.iter().enumerate();
+        let places: FxHashMap<(&str, &str), usize> = places
+            .map(|(place, function)| ((&*function.name, &*function.image), place))
+            .collect();
+        let own_place = |function: &Function| {
+            let key = (&*function.name, &*function.image);
+            places.get(&key).copied()
+        };
+        for function in &other.functions {
+            if let Some(place) = own_place(function) {
+                beside.functions[place] = both([function.self_weight, function.total_weight]);
+            }
+        }
+        let mut own_contexts: Vec<Option<usize>> = Vec::new();
+        for node in other.tree.nodes() {
+            let function = own_place(&other.functions[node.function.0]).map(FunctionId);
+            let parent = node.parent.map(|parent| own_contexts[parent]);
+            let place = match (function, parent) {
+                // Nothing was sampled on the path of its caller.
+                (None, _) | (_, Some(None)) => None,
+                (Some(function), parent) => own.tree.known(parent.flatten(), function),
+            };
+            if let Some(place) = place {
+                beside.contexts[place] = both([node.self_weight, node.total_weight]);
+            }
+            own_contexts.push(place);
+        }
+        beside
+    }
+
+    fn at(&self, place: Place, with_callees: bool) -> Option<f64> {
+        let weights = match place {
+            Place::Function(place) => self.functions.get(place)?,
+            Place::Context(place) => self.contexts.get(place)?,
+            Place::Loop => return None,
+        };
+        Some(weights[usize::from(with_callees)])
+    }
+}
+
 impl Profile {
+    /// Has metrics know of what else was sampled in the same run: its name, and its profile.
+    pub fn beside(&mut self, others: &[(&str, &Profile)]) {
+        let others = others.iter();
+        let others = others.map(|(name, other)| Beside::of(name, other, self));
+        self.beside = others.collect();
+    }
+
     /// A metric of something, if it has a value there.
     pub(crate) fn value_of(&self, metric: &Metric, known: Known<'_>) -> Option<f64> {
         let seconds = |ns: u64| ns as f64 / 1e9;
         let weight = |weight: u64| self.unit.number(weight as f64);
-        let (ending, spread) = (self.ending, known.spread);
+        let (ending, spread, place) = (self.ending, known.spread, known.place);
         metric.value(|name| match name {
             "self" => Some(weight(known.self_weight)),
             "total" => Some(weight(known.total_weight)),
@@ -40,7 +121,14 @@ impl Profile {
             "user" => ending.map(|it| seconds(it.user_ns)),
             "system" => ending.map(|it| seconds(it.system_ns)),
             "threads" => Some(self.threads.len() as f64),
-            _ => None,
+            event => {
+                let (name, with_callees) = match event.strip_prefix(TOTAL) {
+                    Some(name) => (name, true),
+                    None => (event, false),
+                };
+                let known = self.beside.iter().find(|it| it.name == name)?;
+                known.at(place, with_callees)
+            }
         })
     }
 }
@@ -63,13 +151,13 @@ mod tests {
             &[(&["main", "work"], 1_000_000_000)],
         ]);
         let profile = Profile::new(&NamedPaths::new(&recording));
-        let mut functions = profile.functions.iter();
-        let main = functions
-            .find(|it| it.name.starts_with("main"))
+        let mut functions = profile.functions.iter().enumerate();
+        let (place, main) = functions
+            .find(|(_, it)| it.name.starts_with("main"))
             .expect("main");
         let value = |formula: &str| {
             let metric: Metric = format!("x = {formula}").parse().expect("a metric");
-            profile.value_of(&metric, Known::of(main))
+            profile.value_of(&metric, Known::of(place, main))
         };
         for (formula, expected) in [
             ("self", 1.0),
@@ -91,8 +179,45 @@ mod tests {
         let metric: Metric = "x = mean".parse().expect("a metric");
         let of_path = Known {
             spread: None,
-            ..Known::of(main)
+            ..Known::of(place, main)
         };
         assert_eq!(profile.value_of(&metric, of_path), None);
+    }
+
+    /// Events are those of the same function, and of the same path; where none happened there are none.
+    #[test]
+    fn metrics_are_of_what_was_sampled_beside_time() {
+        let recording = of_threads(&[&[
+            (&["main", "work"], 3_000_000_000),
+            (&["main"], 1_000_000_000),
+        ]]);
+        let other = of_threads(&[&[
+            (&["main", "work", "leaf"], 4_000_000_000),
+            (&["main", "work"], 2_000_000_000),
+            (&["other", "work"], 1_000_000_000),
+        ]]);
+        let mut profile = Profile::new(&NamedPaths::new(&recording));
+        let other = Profile::new(&NamedPaths::new(&other));
+        profile.beside(&[("off-cpu", &other)]);
+        let of = |formula: &str, name: &str| {
+            let metric: Metric = format!("x = {formula}").parse().expect("a metric");
+            let mut functions = profile.functions.iter().enumerate();
+            let (place, function) = functions.find(|(_, it)| it.name == name).expect("it");
+            let context = profile
+                .tree
+                .nodes()
+                .iter()
+                .position(|node| node.function.0 == place);
+            let known = Known::of(place, function);
+            let on_path = Known {
+                place: Place::Context(context.expect("a path")),
+                ..known
+            };
+            [known, on_path].map(|known| profile.value_of(&metric, known))
+        };
+        assert_eq!(of("{off-cpu}", "work+0x10"), [Some(3.0), Some(2.0)]);
+        assert_eq!(of("{total off-cpu}", "work+0x10"), [Some(7.0), Some(6.0)]);
+        assert_eq!(of("{off-cpu} / self", "main+0x10"), [Some(0.0), Some(0.0)]);
+        assert_eq!(of("{cycles}", "main+0x10"), [None, None]);
     }
 }

@@ -8,6 +8,7 @@ use unspool_profile_record::{Counted, Ending, Recording, Regions, Settings, Sour
 use crate::call_tree::{CallTree, FunctionId};
 use crate::loop_times::LoopTime;
 use crate::metric::Metric;
+use crate::metric_values::Beside;
 use crate::named_paths::NamedPaths;
 use crate::quality::Quality;
 use crate::unit::Unit;
@@ -143,6 +144,8 @@ pub struct Profile {
     pub loops: Vec<LoopTime>,
     /// What is computed of functions, call paths and loops, for who shows them; none at first.
     pub metrics: Vec<Metric>,
+    /// What metrics know of what else was sampled.
+    pub(crate) beside: Vec<Beside>,
     /// Threads, by process and number.
     pub threads: Vec<ThreadTime>,
     /// How well call paths are known.
@@ -228,6 +231,7 @@ impl Profile {
             lines: sorted(lines),
             loops: Vec::new(),
             metrics: Vec::new(),
+            beside: Vec::new(),
             threads: named_threads(paths, threads),
             quality: Quality::of(recording),
             problems: [&recording.problems[..], &paths.names.problems].concat(),

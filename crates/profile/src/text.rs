@@ -321,7 +321,11 @@ impl Profile {
             let mut values: Vec<(f64, &Function)> = self
                 .functions
                 .iter()
-                .filter_map(|it| Some((self.value_of(metric, Known::of(it))?, it)))
+                .enumerate()
+                .filter_map(|(place, it)| {
+                    let value = self.value_of(metric, Known::of(place, it))?;
+                    Some((value, it))
+                })
                 .collect();
             values.sort_by(|one, other| {
                 let by_time = other.1.self_weight.cmp(&one.1.self_weight);

@@ -7,7 +7,8 @@ use std::str::FromStr;
 use unspool_profile_record::Rate;
 
 /// An event that a user wants to have sampled. As text: `NAME`, `NAME@PERIOD` for a sample each time that it
-/// has happened so often, or `NAME@fHZ` for about so many samples in a second of a thread's time.
+/// has happened so often, or `NAME@fHZ` for about so many samples in a second of a thread's time, if it is
+/// one of the processor.
 ///
 /// ```
 /// use unspool_sampler::EventChoice;
@@ -32,6 +33,9 @@ pub struct EventCode {
     pub(crate) number: u64,
     /// Whether it happens in the kernel, where it cannot be seen without the right to sample that.
     pub(crate) is_of_kernel: bool,
+    /// For each how many there is a sample, if nobody says otherwise: of the kernel's own events, since it
+    /// does not tell truly how many of those samples by frequency stand for.
+    period: Option<u64>,
 }
 
 const HARDWARE: u32 = 0;
@@ -55,18 +59,20 @@ const PROCESSOR_EVENTS: [(&str, u64); 12] = [
     ("cpu-cycles", 0),
 ];
 
-/// What the kernel counts itself, by `perf_sw_ids`, and whether it does so in the kernel.
-const KERNEL_EVENTS: [(&str, u64, bool); 10] = [
-    ("page-faults", 2, false),
-    ("faults", 2, false),
-    ("context-switches", 3, true),
-    ("cs", 3, true),
-    ("cpu-migrations", 4, true),
-    ("migrations", 4, true),
-    ("minor-faults", 5, false),
-    ("major-faults", 6, false),
-    ("alignment-faults", 7, false),
-    ("emulation-faults", 8, false),
+/// What the kernel counts itself, by `perf_sw_ids`, whether it does so in the kernel, and for how many there
+/// is a sample: for each one of those that come seldom, and of the others for so many that they take much
+/// longer than the sample.
+const KERNEL_EVENTS: [(&str, u64, bool, u64); 10] = [
+    ("page-faults", 2, false, 100),
+    ("faults", 2, false, 100),
+    ("context-switches", 3, true, 1),
+    ("cs", 3, true, 1),
+    ("cpu-migrations", 4, true, 1),
+    ("migrations", 4, true, 1),
+    ("minor-faults", 5, false, 100),
+    ("major-faults", 6, false, 1),
+    ("alignment-faults", 7, false, 1),
+    ("emulation-faults", 8, false, 1),
 ];
 
 /// Caches by `perf_hw_cache_id`. An event is named after one of these, and what is done with it.
@@ -92,16 +98,21 @@ const CACHE_USES: [(&str, u64); 6] = [
 
 impl EventCode {
     fn of(name: &str) -> Option<EventCode> {
-        let code = |kind, number, is_of_kernel| EventCode {
+        let code = |kind, number| EventCode {
             kind,
             number,
-            is_of_kernel,
+            is_of_kernel: false,
+            period: None,
         };
         if let Some((_, number)) = PROCESSOR_EVENTS.iter().find(|it| it.0 == name) {
-            return Some(code(HARDWARE, *number, false));
+            return Some(code(HARDWARE, *number));
         }
-        if let Some((_, number, is_of_kernel)) = KERNEL_EVENTS.iter().find(|it| it.0 == name) {
-            return Some(code(SOFTWARE, *number, *is_of_kernel));
+        if let Some(known) = KERNEL_EVENTS.iter().find(|it| it.0 == name) {
+            return Some(EventCode {
+                is_of_kernel: known.2,
+                period: Some(known.3),
+                ..code(SOFTWARE, known.1)
+            });
         }
         for (cache, cache_number) in CACHES {
             let used = name
@@ -109,11 +120,11 @@ impl EventCode {
                 .and_then(|rest| rest.strip_prefix('-'));
             let known = CACHE_USES.iter().find(|it| Some(it.0) == used);
             if let Some((_, used)) = known {
-                return Some(code(CACHE, cache_number | used << 8, false));
+                return Some(code(CACHE, cache_number | used << 8));
             }
         }
         let raw = u64::from_str_radix(name.strip_prefix('r')?, 16).ok()?;
-        Some(code(RAW, raw, false))
+        Some(code(RAW, raw))
     }
 }
 
@@ -133,6 +144,12 @@ impl FromStr for EventChoice {
                  LLC-load-misses, and rHEX with a number from its manual; of the kernel {kernel}"
             )
         })?;
+        if code.period.is_some() && matches!(rate, Some(Rate::Frequency(_))) {
+            return Err(format!(
+                "the kernel does not tell truly how many {name} samples by frequency stand for: {name}@PERIOD \
+                 takes one for each so many"
+            ));
+        }
         Ok(EventChoice {
             name: name.to_owned(),
             code,
@@ -163,7 +180,9 @@ impl EventChoice {
 
     /// How often it is sampled, where others are so often in a second.
     pub(crate) fn rate(&self, frequency_hz: u32) -> Rate {
-        self.rate.unwrap_or(Rate::Frequency(frequency_hz.into()))
+        let by_frequency = Rate::Frequency(frequency_hz.into());
+        let usual = self.code.period.map_or(by_frequency, Rate::Period);
+        self.rate.unwrap_or(usual)
     }
 }
 
@@ -177,7 +196,9 @@ mod tests {
             ("cycles", 0, 0, Rate::Frequency(99)),
             ("instructions@2000000", 0, 1, Rate::Period(2_000_000)),
             ("page-faults@1", 1, 2, Rate::Period(1)),
-            ("context-switches@f7", 1, 3, Rate::Frequency(7)),
+            ("context-switches", 1, 3, Rate::Period(1)),
+            ("faults", 1, 2, Rate::Period(100)),
+            ("ref-cycles@f7", 0, 9, Rate::Frequency(7)),
             // perf_hw_cache_id 3, operation 0, result 1.
             ("dTLB-load-misses", 3, 0x1_0003, Rate::Frequency(99)),
             ("LLC-stores", 3, 0x102, Rate::Frequency(99)),
@@ -202,6 +223,7 @@ mod tests {
             "cycles@0",
             "cycles@f",
             "cycles@-1",
+            "faults@f9",
             "LLC",
             "LLC-",
             "rx",

@@ -56,8 +56,8 @@ pub(crate) struct ProfileArguments {
     pub(crate) off_cpu: bool,
 
     /// Sample where this happens, beside time: NAME, NAME@PERIOD for a sample each time that it has happened
-    /// so often, or NAME@fHZ for about so many in a second; several are separated by commas. The report has
-    /// them behind the rest
+    /// so often, or NAME@fHZ for about so many in a second, if it is one of the processor; several are
+    /// separated by commas. The report has them behind the rest
     ///
     /// Of the processor, where it has counters: cycles, instructions, branches, branch-misses,
     /// cache-references, cache-misses, stalled-cycles-frontend and the like, those of caches
@@ -118,7 +118,8 @@ pub(crate) struct ProfileArguments {
     ///
     /// A formula is about self and total (seconds); of functions also mean, least, most and deviation of
     /// the threads' self time; and of the run: run (all that was sampled), elapsed, user and system in
-    /// seconds, and threads. It has + - * / ^, parentheses, and functions such as min(a, b), max(a, b),
+    /// seconds, and threads. In braces it is about what is sampled beside time: {EVENT}, {off-cpu}, or with
+    /// what was called {total EVENT}. It has + - * / ^, parentheses, and functions such as min(a, b), max(a, b),
     /// sqrt(a), log2(a).
     #[arg(long, value_name = "NAME=FORMULA", conflicts_with_all = ["folded", "baseline"])]
     pub(crate) metric: Vec<Metric>,

@@ -14,6 +14,7 @@ use anyhow::Context;
 use serde_json::Value;
 use unspool_profile::{Expectation, Metric, NamedPaths, Profile, Scaling, View, export};
 use unspool_profile_record::{ReadError, Recording, merge};
+use unspool_sampler::EventChoice;
 use unspool_sampler::perf_data::{self, PerfDataError};
 
 use self::output::Output;
@@ -29,6 +30,12 @@ const START_BYTES: u64 = 64;
 /// Runs a program and reports, or reports on what was recorded before.
 pub(crate) fn profile(typed: &ProfileArguments) -> Result<u8, Failure> {
     tell_metrics_apart(&typed.metric)?;
+    let observes = typed.pid.is_some() || !typed.words.first().is_some_and(is_file);
+    if observes {
+        let waits = typed.off_cpu.then_some(WAITS);
+        let events = typed.event.iter().map(EventChoice::name);
+        know_events(&typed.metric, events.chain(waits))?;
+    }
     let (recording, status) = match (typed.pid, typed.words.as_slice()) {
         (Some(pid), _) => (observe::process(pid, typed)?, exit_status::SUCCESS),
         (None, [file]) if is_of_perf(Path::new(file)) => {
@@ -54,9 +61,15 @@ pub(crate) fn profile(typed: &ProfileArguments) -> Result<u8, Failure> {
         }
         (None, words) => observe::program(words, typed)?,
     };
+    if !observes {
+        let waits = recording.waits.as_ref().map(|_| WAITS);
+        let events = recording.events.values().map(|it| it.event.name.as_str());
+        know_events(&typed.metric, events.chain(waits))?;
+    }
     let (shown, beside) = shown(&recording, typed.show.as_ref())?;
     let paths = NamedPaths::new(&shown);
     let mut profile = profile_of(&paths, typed);
+    know_beside(&mut profile, &beside, typed);
     profile.problems.iter().for_each(warn);
     // Whoever reads the report may close its end at any time, which ends this process.
     let exported = export(&paths, &profile, typed);
@@ -81,6 +94,51 @@ fn profile_of(paths: &NamedPaths<'_>, typed: &ProfileArguments) -> Profile {
     let mut profile = Profile::new(paths);
     profile.metrics.clone_from(&typed.metric);
     profile
+}
+
+/// What formulas call the time in which threads waited.
+const WAITS: &str = "off-cpu";
+
+/// Whether a word names a file to be read, and no program.
+fn is_file(word: &OsString) -> bool {
+    is_recording(Path::new(word)) || is_of_perf(Path::new(word))
+}
+
+/// Formulas are about what is recorded.
+fn know_events<'a>(
+    metrics: &[Metric],
+    recorded: impl Iterator<Item = &'a str>,
+) -> Result<(), Failure> {
+    let recorded: Vec<&str> = recorded.collect();
+    for metric in metrics {
+        if let Some(missing) = metric.events().find(|name| !recorded.contains(name)) {
+            let name = metric.name();
+            let failure = Failure::new(format!("{name} is about {missing}, which is not recorded"));
+            let option = match missing {
+                WAITS => "--off-cpu".to_owned(),
+                event => format!("--event {event}"),
+            };
+            return Err(failure.with_help(format!("{option}, with a program or --pid, records it")));
+        }
+    }
+    Ok(())
+}
+
+/// Has metrics know of what else was sampled, as far as they are about it.
+fn know_beside(profile: &mut Profile, beside: &Beside, typed: &ProfileArguments) {
+    let is_meant = |name: &str| {
+        typed
+            .metric
+            .iter()
+            .any(|it| it.events().any(|it| it == name))
+    };
+    let meant: Vec<(&str, Profile)> = beside
+        .named()
+        .filter(|(name, _)| is_meant(name))
+        .map(|(name, recording)| (name, Profile::new(&NamedPaths::new(recording))))
+        .collect();
+    let meant: Vec<(&str, &Profile)> = meant.iter().map(|(name, it)| (*name, it)).collect();
+    profile.beside(&meant);
 }
 
 /// Shows the report, or writes it to its file, with what belongs behind it.

@@ -52,6 +52,16 @@ pub(super) struct Beside {
 }
 
 impl Beside {
+    /// All with the names that formulas call them by.
+    pub(super) fn named(&self) -> impl Iterator<Item = (&str, &Recording)> {
+        let waits = self.waits.iter().map(|waits| (super::WAITS, waits));
+        let events = self.events.iter().filter_map(|event| {
+            let recorded = event.events.get(&event.sampled_event?)?;
+            Some((recorded.event.name.as_str(), event))
+        });
+        waits.chain(events)
+    }
+
     fn of(recording: &Recording) -> Beside {
         let numbers = recording.events.keys();
         Beside {

@@ -20,11 +20,12 @@ pub(crate) fn trials() -> Vec<Trial> {
         test("known_faults_static", |scratch| {
             known_faults(scratch, "static")
         }),
-        test("by_frequency", by_frequency),
+        test("by_their_period", by_their_period),
         test("a_process_that_runs_already", runs_already),
         test("merged", merged),
         test("shown_alone", shown_alone),
         test("beside_waits", beside_waits),
+        test("in_formulas", in_formulas),
         test("refusals", refusals),
     ]
 }
@@ -109,22 +110,23 @@ fn known_faults(scratch: &Scratch, variant: &str) -> Result<(), Verdict> {
     }
 }
 
-/// Without a period the kernel chooses one; samples still stand for all faults.
-fn by_frequency(scratch: &Scratch) -> Result<(), Verdict> {
+/// Without a period, faults have one that costs little: what is missing of each thread on each processor is
+/// less than that.
+fn by_their_period(scratch: &Scratch) -> Result<(), Verdict> {
     let report = observed(scratch, &["-e", "page-faults"], "")?;
     let faults = event(&report, 0);
     let (told, counted) = (
         number(&faults["total"]),
         number(&faults["counted"]["events"]),
     );
-    let samples = number(&faults["samples"]);
-    match faults["period"].is_null()
-        && told > 0.5 * counted
-        && told < 1.5 * counted
-        && samples > 0.0
-    {
+    let missing = counted - told;
+    let is_right = faults["period"] == 100.0
+        && told == 100.0 * number(&faults["samples"])
+        && (0.0..500.0).contains(&missing)
+        && told > 0.0;
+    match is_right {
         true => Ok(()),
-        false => fail(format!("{told} of {counted} by {samples}: {faults:#}")),
+        false => fail(format!("{told} of {counted}: {faults:#}")),
     }
 }
 
@@ -229,6 +231,27 @@ fn beside_waits(scratch: &Scratch) -> Result<(), Verdict> {
     }
 }
 
+/// Formulas are about events of functions and paths.
+fn in_formulas(scratch: &Scratch) -> Result<(), Verdict> {
+    let options = [
+        "-e",
+        "page-faults@1",
+        "--metric",
+        "x = {total page-faults} / total",
+    ];
+    let report = observed(scratch, &options, "")?;
+    let functions = array(&report, "functions").iter();
+    let main = functions.filter(|it| it["name"] == "main");
+    let told: f64 = main
+        .map(|it| number(&it["metrics"]["x"]) * number(&it["total"]))
+        .sum();
+    let expected = of_function(event(&report, 0), "main")[1];
+    match (told - expected).abs() < 1e-3 && told >= MANY + FEW / 2.0 {
+        true => Ok(()),
+        false => fail(format!("{told}, not {expected}: {report:#}")),
+    }
+}
+
 fn refusals(scratch: &Scratch) -> Result<(), Verdict> {
     let file = scratch.path().join("recording").display().to_string();
     observed(scratch, &["-e", "page-faults", "-o", &file], "")?;
@@ -238,6 +261,7 @@ fn refusals(scratch: &Scratch) -> Result<(), Verdict> {
             "there is no event page-fault",
         ),
         (&["-e", "page-faults@0", "true"], "a number of events"),
+        (&["-e", "page-faults@f9", "true"], "page-faults@PERIOD"),
         (
             &["-e", "page-faults", "--backend=timer", "true"],
             "only the kernel can",
@@ -247,6 +271,8 @@ fn refusals(scratch: &Scratch) -> Result<(), Verdict> {
             "cannot be used with",
         ),
         (&["--show=cycles", &file], "here are cpu, page-faults"),
+        (&["--metric=x={cycles}", &file], "x is about cycles"),
+        (&["--metric=x={off-cpu}", "-e", "cs", "true"], "--off-cpu"),
     ] {
         let invocation = unspool(scratch, &["profile"]).arguments(arguments);
         let outcome = run(scratch, &invocation)?;

@@ -111,12 +111,15 @@ fn many(scratch: &Scratch, by: By) -> Result<(), Verdict> {
 /// The crate for Rust says the same.
 fn of_rust(scratch: &Scratch) -> Result<(), Verdict> {
     let program = WORKSHOP
-        .build_example("region")
+        .build_example("region_of_interest")
         .map_err(|problem| Verdict::CannotTell(problem.to_string()))?;
     let report = profiled_with(scratch, By::Kernel, &["--roi".into()], &[program.into()])?;
-    match report["regions"]["entered"] == 1 {
+    let inside = total(&report, "region_of_interest::inside");
+    let all = number(&report["total"]);
+    let is_right = (0.05..0.12).contains(&inside) && all < inside + 0.02;
+    match report["regions"]["entered"] == 1 && is_right {
         true => Ok(()),
-        false => fail(format!("{}", report["regions"])),
+        false => fail(format!("{inside} s of {all} s: {report:#}")),
     }
 }
 
