@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 use unspool_profile_record::{Rate, Source};
 
-use crate::metric_values::{Known, Place};
+use crate::beside::Place;
+use crate::metric_values::Known;
 use crate::profile::Profile;
 use crate::unit::Unit;
 

@@ -13,6 +13,7 @@
 #![deny(missing_docs)]
 
 mod annotated;
+mod beside;
 mod call_tree;
 pub mod export;
 mod folded;

@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::beside::{Beside, Place};
 use crate::call_tree::FunctionId;
 use crate::metric::{Metric, TOTAL};
 use crate::profile::{Function, Profile, Spread};
@@ -16,26 +17,6 @@ pub(crate) struct Known<'a> {
     pub(crate) place: Place,
 }
 
-/// Where in a profile something is.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Place {
-    /// Among the functions.
-    Function(usize),
-    /// In the tree.
-    Context(usize),
-    /// Among the loops.
-    Loop,
-}
-
-/// What else was sampled, by the places of a profile's functions and call paths: alone, and with what was
-/// called.
-#[derive(Debug, Clone)]
-pub(crate) struct Beside {
-    name: String,
-    functions: Vec<[f64; 2]>,
-    contexts: Vec<[f64; 2]>,
-}
-
 impl<'a> Known<'a> {
     pub(crate) fn of(place: usize, function: &'a Function) -> Known<'a> {
         Known {
@@ -47,60 +28,49 @@ impl<'a> Known<'a> {
     }
 }
 
-impl Beside {
-    /// What another profile of the same run has at the places of one.
-    fn of(name: &str, other: &Profile, own: &Profile) -> Beside {
-        let mut beside = Beside {
-            name: name.to_owned(),
-            functions: vec![[0.0; 2]; own.functions.len()],
-            contexts: vec![[0.0; 2]; own.tree.nodes().len()],
-        };
-        let both = |weights: [u64; 2]| weights.map(|weight| other.unit.number(weight as f64));
-        let places = own.functions.iter().enumerate();
-        let places: FxHashMap<(&str, &str), usize> = places
-            .map(|(place, function)| ((&*function.name, &*function.image), place))
-            .collect();
-        let own_place = |function: &Function| {
-            let key = (&*function.name, &*function.image);
-            places.get(&key).copied()
-        };
-        for function in &other.functions {
-            if let Some(place) = own_place(function) {
-                beside.functions[place] = both([function.self_weight, function.total_weight]);
-            }
+/// What another profile of the same run has at the places of one.
+fn beside(name: &str, other: &Profile, own: &Profile) -> Beside {
+    let mut beside = Beside {
+        name: name.to_owned(),
+        functions: vec![[0.0; 2]; own.functions.len()],
+        contexts: vec![[0.0; 2]; own.tree.nodes().len()],
+    };
+    let both = |weights: [u64; 2]| weights.map(|weight| other.unit.number(weight as f64));
+    let places = own.functions.iter().enumerate();
+    let places: FxHashMap<(&str, &str), usize> = places
+        .map(|(place, function)| ((&*function.name, &*function.image), place))
+        .collect();
+    let own_place = |function: &Function| {
+        let key = (&*function.name, &*function.image);
+        places.get(&key).copied()
+    };
+    for function in &other.functions {
+        if let Some(place) = own_place(function) {
+            beside.functions[place] = both([function.self_weight, function.total_weight]);
         }
-        let mut own_contexts: Vec<Option<usize>> = Vec::new();
-        for node in other.tree.nodes() {
-            let function = own_place(&other.functions[node.function.0]).map(FunctionId);
-            let parent = node.parent.map(|parent| own_contexts[parent]);
-            let place = match (function, parent) {
-                // Nothing was sampled on the path of its caller.
-                (None, _) | (_, Some(None)) => None,
-                (Some(function), parent) => own.tree.known(parent.flatten(), function),
-            };
-            if let Some(place) = place {
-                beside.contexts[place] = both([node.self_weight, node.total_weight]);
-            }
-            own_contexts.push(place);
-        }
-        beside
     }
-
-    fn at(&self, place: Place, with_callees: bool) -> Option<f64> {
-        let weights = match place {
-            Place::Function(place) => self.functions.get(place)?,
-            Place::Context(place) => self.contexts.get(place)?,
-            Place::Loop => return None,
+    let mut own_contexts: Vec<Option<usize>> = Vec::new();
+    for node in other.tree.nodes() {
+        let function = own_place(&other.functions[node.function.0]).map(FunctionId);
+        let parent = node.parent.map(|parent| own_contexts[parent]);
+        let place = match (function, parent) {
+            // Nothing was sampled on the path of its caller.
+            (None, _) | (_, Some(None)) => None,
+            (Some(function), parent) => own.tree.known(parent.flatten(), function),
         };
-        Some(weights[usize::from(with_callees)])
+        if let Some(place) = place {
+            beside.contexts[place] = both([node.self_weight, node.total_weight]);
+        }
+        own_contexts.push(place);
     }
+    beside
 }
 
 impl Profile {
     /// Has metrics know of what else was sampled in the same run: its name, and its profile.
     pub fn beside(&mut self, others: &[(&str, &Profile)]) {
         let others = others.iter();
-        let others = others.map(|(name, other)| Beside::of(name, other, self));
+        let others = others.map(|(name, other)| beside(name, other, self));
         self.beside = others.collect();
     }
 

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use unspool_profile_record::{Counted, Ending, Recording, Regions, Settings, Source, Wait, Window};
 
+use crate::beside::Beside;
 use crate::call_tree::{CallTree, FunctionId};
 use crate::loop_times::LoopTime;
 use crate::metric::Metric;
-use crate::metric_values::Beside;
 use crate::named_paths::NamedPaths;
 use crate::quality::Quality;
 use crate::unit::Unit;

@@ -9,7 +9,7 @@ use crate::call_tree::CallTree;
 use crate::loop_times::LoopTime;
 use crate::metric_values::Known;
 use crate::profile::{Function, Preempted, Profile};
-use crate::unit::Unit;
+use crate::unit::{Unit, seconds};
 
 /// Functions, lines and threads of a list that are shown.
 pub(crate) const SHOWN: usize = 20;
@@ -538,10 +538,6 @@ pub(crate) fn printable(text: &str) -> String {
         false => character,
     };
     text.chars().map(character).collect()
-}
-
-pub(crate) fn seconds(ns: u64) -> String {
-    format!("{:.3} s", ns as f64 / 1e9)
 }
 
 #[cfg(test)]

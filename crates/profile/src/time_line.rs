@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use unspool_profile_record::Sample;
 
 use crate::named_paths::NamedPaths;
-use crate::text::{SHOWN, seconds};
-use crate::unit::Unit;
+use crate::text::SHOWN;
+use crate::unit::{Unit, seconds};
 
 /// Stretches that the time from the first sample to the last is divided into.
 const STRETCHES: usize = 60;

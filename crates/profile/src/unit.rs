@@ -2,7 +2,10 @@
 
 use unspool_profile_record::{Event, EventCount, Recording};
 
-use crate::text::seconds;
+/// A time for people.
+pub(crate) fn seconds(ns: u64) -> String {
+    format!("{:.3} s", ns as f64 / 1e9)
+}
 
 /// What weights are counted in.
 #[derive(Debug, Clone, PartialEq, Eq)]
