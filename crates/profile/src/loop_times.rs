@@ -78,6 +78,7 @@ impl Loops {
 /// The time in each loop: of a path that leads through it several times, once.
 fn times_of_loops(paths: &NamedPaths<'_>) -> Vec<LoopTime> {
     let loops = Loops::of(paths);
+    paths.names.keep();
     let mut times: Vec<LoopTime> = loops.all.into_iter().map(of_nobody).collect();
     let mut counted_at = vec![usize::MAX; times.len()];
     for (number, sample) in paths.recording.samples.iter().enumerate() {

@@ -1,6 +1,7 @@
 //! The call paths of a recording, with names and lines, and what its threads are called.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use rustc_hash::FxHashMap;
 use unspool_binary::SourceLine;
@@ -30,7 +31,14 @@ impl<'a> NamedPaths<'a> {
     /// Looks the names of a recording up, in the files that it names.
     #[must_use]
     pub fn new(recording: &'a Recording) -> NamedPaths<'a> {
-        let mut names = Names::new(recording);
+        NamedPaths::keeping(recording, None)
+    }
+
+    /// The same. What takes long to be found in machine code is kept in this directory, which is the
+    /// user's own, by the build identifiers of files, and taken from there the next time.
+    #[must_use]
+    pub fn keeping(recording: &'a Recording, directory: Option<&Path>) -> NamedPaths<'a> {
+        let mut names = Names::new(recording, directory);
         let named = |(number, frame): (&u32, &Frame)| (*number, names.of(frame));
         let frames = recording.frames.iter().map(named).collect();
         NamedPaths {

@@ -1,17 +1,17 @@
 //! Which functions an address is in, and on which line of the source.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashMap;
 use unspool_binary::{FileAddress, FrameInformation, LoadedBytes, Module, SourceLine, SourceLines};
 use unspool_profile_record::{Frame, Image, Recording};
 use unspool_unwind::{Entries, Section, undescribed_functions};
 
-use crate::structure::{FunctionLoops, Graph, Leave};
+use crate::structure::{FunctionLoops, Graph, Kept, Leave, Shape};
 
 /// What is known of a frame.
 #[derive(Debug, Clone, Default)]
@@ -46,20 +46,25 @@ impl Named {
 pub(crate) struct Names<'a> {
     recording: &'a Recording,
     files: FxHashMap<u32, Option<Symbols>>,
+    /// Where the structure of files is kept between runs, if it is.
+    kept_in: Option<PathBuf>,
     /// What could not be read.
     pub(crate) problems: Vec<String>,
 }
 
 #[derive(Debug)]
 struct Symbols {
+    path: PathBuf,
     file: Option<File>,
     module: Module,
     lines: SourceLines,
     /// Functions as call-frame information tells them apart, by address, or else their instructions: all
-    /// that is left of them where names were stripped.
-    bounds: Vec<Range<u64>>,
+    /// that is left of them where names were stripped. Looked for where there are addresses without names.
+    bounds: OnceCell<Vec<Range<u64>>>,
     /// Which functions may come back to who called them, of those that are known.
     returning: RefCell<FxHashMap<u64, bool>>,
+    /// Loops that were found before.
+    kept: RefCell<Kept>,
 }
 
 impl Symbols {
@@ -69,8 +74,9 @@ impl Symbols {
     }
 
     fn bounds_of(&self, address: u64) -> Option<Range<u64>> {
-        let behind = self.bounds.partition_point(|code| code.start <= address);
-        let code = &self.bounds[behind.checked_sub(1)?];
+        let bounds = self.bounds.get_or_init(|| bounds(&self.path, &self.module));
+        let behind = bounds.partition_point(|code| code.start <= address);
+        let code = &bounds[behind.checked_sub(1)?];
         code.contains(&address).then(|| code.clone())
     }
 
@@ -97,10 +103,14 @@ impl Symbols {
 
     /// The loops of the code in a range.
     fn loops_of(&self, code: &Range<u64>) -> Option<FunctionLoops> {
+        if let Some(shape) = self.kept.borrow().shape(code) {
+            return Some(FunctionLoops::new(shape, &self.lines));
+        }
         let bytes = self.bytes_of(code)?;
         let comes_back = |function| self.comes_back(function, 0);
-        let code = (&bytes[..], code.start);
-        Some(FunctionLoops::of(code, &comes_back, &self.lines))
+        let shape = Shape::of((&bytes[..], code.start), &comes_back);
+        self.kept.borrow_mut().add(code, &shape);
+        Some(FunctionLoops::new(&shape, &self.lines))
     }
 
     /// Whether the function at an address may come back to who called it, as far as code of this file
@@ -135,9 +145,10 @@ const MOST_CALLS: usize = 8;
 const MOST_CODE: usize = 16 << 20;
 
 impl<'a> Names<'a> {
-    pub(crate) fn new(recording: &'a Recording) -> Names<'a> {
+    pub(crate) fn new(recording: &'a Recording, kept_in: Option<&Path>) -> Names<'a> {
         Names {
             recording,
+            kept_in: kept_in.map(Path::to_owned),
             files: FxHashMap::default(),
             problems: Vec::new(),
         }
@@ -159,9 +170,9 @@ impl<'a> Names<'a> {
         if let Some(symbol) = self.recording.symbol_at(image.number, frame.address) {
             return Named::of(symbol.name.clone(), path);
         }
-        let problems = &mut self.problems;
+        let (problems, kept_in) = (&mut self.problems, self.kept_in.as_deref());
         let file = self.files.entry(image.number);
-        let symbols = file.or_insert_with(|| open(image, problems));
+        let symbols = file.or_insert_with(|| open(image, kept_in, problems));
         let address = FileAddress(frame.address);
         let mut functions = Vec::new();
         let mut lines = Vec::new();
@@ -215,6 +226,13 @@ impl Names<'_> {
         self.symbols(image)?.loops_of(code)
     }
 
+    /// Keeps what was found, for the next run.
+    pub(crate) fn keep(&self) {
+        for symbols in self.files.values().flatten() {
+            symbols.kept.borrow_mut().keep();
+        }
+    }
+
     /// The bytes of some code of an image, and what finds their lines.
     pub(crate) fn instructions_of(
         &self,
@@ -235,7 +253,7 @@ fn section(loaded: &LoadedBytes) -> Section<'_> {
 }
 
 /// Opens the file of an image, if it is the one that was sampled.
-fn open(image: &Image, problems: &mut Vec<String>) -> Option<Symbols> {
+fn open(image: &Image, kept_in: Option<&Path>, problems: &mut Vec<String>) -> Option<Symbols> {
     if !image.path.starts_with('/') || image.path.starts_with("//") {
         return None;
     }
@@ -254,6 +272,19 @@ fn open(image: &Image, problems: &mut Vec<String>) -> Option<Symbols> {
         ));
         return None;
     }
+    Some(Symbols {
+        path: path.to_owned(),
+        file: File::open(path).ok(),
+        module,
+        lines: SourceLines::open(path),
+        bounds: OnceCell::new(),
+        returning: RefCell::default(),
+        kept: RefCell::new(Kept::open(kept_in, &image.build_id, path)),
+    })
+}
+
+/// The functions of a file, with names and without.
+fn bounds(path: &Path, module: &Module) -> Vec<Range<u64>> {
     let information = FrameInformation::open(path).unwrap_or_default();
     let entries = Entries::new(section(&information.frames));
     let mut bounds: Vec<Range<u64>> = entries.map(|entry| entry.code).collect();
@@ -263,11 +294,5 @@ fn open(image: &Image, problems: &mut Vec<String>) -> Option<Symbols> {
     let entry = module.entry().0;
     bounds.extend(undescribed_functions(&code, &bounds, &named, entry));
     bounds.sort_unstable_by_key(|code| code.start);
-    Some(Symbols {
-        file: File::open(path).ok(),
-        module,
-        lines: SourceLines::open(path),
-        bounds,
-        returning: RefCell::default(),
-    })
+    bounds
 }

@@ -1,14 +1,16 @@
 //! The loops of functions, as their machine code has them, and where in the source they are.
 
 mod control_flow;
+mod kept;
 mod loops;
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
 use unspool_binary::{FileAddress, SourceFrame, SourceLine, SourceLines};
 
-use control_flow::Block;
 pub(crate) use control_flow::{Graph, Leave};
+pub(crate) use kept::Kept;
 
 /// A loop of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +28,25 @@ pub struct Loop {
     pub is_irreducible: bool,
 }
 
+/// A loop without its line.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LoopShape {
+    address: u64,
+    /// The instructions that lead back there.
+    leads_back: Vec<u64>,
+    parent: Option<usize>,
+    depth: usize,
+    is_irreducible: bool,
+}
+
+/// The loops of one function, as its machine code alone tells them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Shape {
+    loops: Vec<LoopShape>,
+    /// Code, by address, and the innermost loop that it is in.
+    code: Vec<(Range<u64>, usize)>,
+}
+
 /// The loops of one function.
 #[derive(Debug, Default)]
 pub(crate) struct FunctionLoops {
@@ -34,25 +55,24 @@ pub(crate) struct FunctionLoops {
     code: Vec<(Range<u64>, usize)>,
 }
 
-impl FunctionLoops {
-    /// Those of the code from an address on. `comes_back`: whether the function at an address may.
-    pub(crate) fn of(
-        (code, start): (&[u8], u64),
-        comes_back: &dyn Fn(u64) -> bool,
-        lines: &SourceLines,
-    ) -> FunctionLoops {
+impl Shape {
+    /// That of the code from an address on. `comes_back`: whether the function at an address may.
+    pub(crate) fn of((code, start): (&[u8], u64), comes_back: &dyn Fn(u64) -> bool) -> Shape {
         let graph = Graph::of(code, start, comes_back);
-        let found = loops::find(&graph.blocks);
-        let mut innermost = vec![None; graph.blocks.len()];
-        let mut loops: Vec<Loop> = Vec::with_capacity(found.len());
+        let blocks = &graph.blocks;
+        let found = loops::find(blocks);
+        let mut innermost = vec![None; blocks.len()];
+        let mut loops: Vec<LoopShape> = Vec::with_capacity(found.len());
         for (number, one) in found.iter().enumerate() {
             // Inner ones come later.
             for &block in &one.blocks {
                 innermost[block] = Some(number);
             }
-            loops.push(Loop {
-                address: graph.blocks[one.header].range.start,
-                line: line(&graph.blocks, one, lines),
+            let leads_back = one.blocks.iter().map(|&block| &blocks[block]);
+            let leads_back = leads_back.filter(|block| block.successors.contains(&one.header));
+            loops.push(LoopShape {
+                address: blocks[one.header].range.start,
+                leads_back: leads_back.map(|block| block.last).collect(),
                 parent: one.parent,
                 depth: one.parent.map_or(0, |parent| loops[parent].depth + 1),
                 is_irreducible: one.is_irreducible,
@@ -60,9 +80,26 @@ impl FunctionLoops {
         }
         let blocks = graph.blocks.into_iter().zip(innermost);
         let code = blocks.filter_map(|(block, innermost)| Some((block.range, innermost?)));
-        FunctionLoops {
+        Shape {
             loops,
             code: code.collect(),
+        }
+    }
+}
+
+impl FunctionLoops {
+    /// Those of a shape, with their lines.
+    pub(crate) fn new(shape: &Shape, lines: &SourceLines) -> FunctionLoops {
+        let loops = shape.loops.iter().map(|one| Loop {
+            address: one.address,
+            line: line(one, lines),
+            parent: one.parent,
+            depth: one.depth,
+            is_irreducible: one.is_irreducible,
+        });
+        FunctionLoops {
+            loops: loops.collect(),
+            code: shape.code.clone(),
         }
     }
 
@@ -78,18 +115,15 @@ impl FunctionLoops {
 
 /// Where the first instruction is and those that lead back there, in the innermost function that has
 /// all of them in its code, inlined or not.
-fn line(blocks: &[Block], one: &loops::Found, lines: &SourceLines) -> Option<SourceLine> {
+fn line(one: &LoopShape, lines: &SourceLines) -> Option<SourceLine> {
     let outermost_first = |address| {
         let mut frames = lines.frames(FileAddress(address));
         frames.reverse();
         frames
     };
-    let first = outermost_first(blocks[one.header].range.start);
-    let leads_back = one.blocks.iter().map(|&block| &blocks[block]);
-    let leads_back = leads_back.filter(|block| block.successors.contains(&one.header));
-    let others: Vec<_> = leads_back
-        .map(|block| outermost_first(block.last))
-        .collect();
+    let first = outermost_first(one.address);
+    let leads_back = one.leads_back.iter().copied();
+    let others: Vec<_> = leads_back.map(outermost_first).collect();
     let in_common = |other: &Vec<SourceFrame>| {
         let pairs = first.iter().zip(other);
         pairs
@@ -124,7 +158,8 @@ mod tests {
             0xc3, // 1010: ret
         ];
         let nowhere = SourceLines::open(std::path::Path::new("/nowhere"));
-        let found = FunctionLoops::of((&code, 0x1000), &|_| true, &nowhere);
+        let shape = Shape::of((&code, 0x1000), &|_| true);
+        let found = FunctionLoops::new(&shape, &nowhere);
         let shape = |one: &Loop| (one.address, one.parent, one.depth, one.is_irreducible);
         let shapes: Vec<_> = found.loops.iter().map(shape).collect();
         assert_eq!(

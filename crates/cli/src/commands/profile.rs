@@ -23,6 +23,7 @@ use super::standard_output::print_result;
 use crate::arguments::{ProfileArguments, ScalingChoice, ViewChoice};
 use crate::exit_status;
 use crate::failure::{Failure, warn};
+use crate::users_cache;
 
 /// Bytes that tell a recording from a program.
 const START_BYTES: u64 = 64;
@@ -67,7 +68,7 @@ pub(crate) fn profile(typed: &ProfileArguments) -> Result<u8, Failure> {
         know_events(&typed.metric, events.chain(waits))?;
     }
     let (shown, beside) = shown(&recording, typed.show.as_ref())?;
-    let paths = NamedPaths::new(&shown);
+    let paths = paths_of(&shown);
     let mut profile = profile_of(&paths, typed);
     know_beside(&mut profile, &beside, typed);
     profile.problems.iter().for_each(warn);
@@ -87,6 +88,12 @@ pub(crate) fn profile(typed: &ProfileArguments) -> Result<u8, Failure> {
         exit_status::SUCCESS if is_damaged => exit_status::INPUT_DAMAGED,
         status => status,
     })
+}
+
+/// The paths of a recording with their names. Loops that were found are kept for the next time.
+fn paths_of(recording: &Recording) -> NamedPaths<'_> {
+    let kept_in = users_cache::directory().map(|caches| caches.join("structure"));
+    NamedPaths::keeping(recording, kept_in.as_deref())
 }
 
 /// The profile of some paths, with the metrics that are wanted.
@@ -154,7 +161,7 @@ fn show(
     } else if typed.json {
         let mut json = to_json(paths, profile, typed);
         let of = |recording: &Recording| {
-            let paths = NamedPaths::new(recording);
+            let paths = paths_of(recording);
             to_json(&paths, &mut profile_of(&paths, typed), typed)
         };
         json["off_cpu"] = beside.waits.as_ref().map_or(Value::Null, of);
@@ -165,7 +172,7 @@ fn show(
     } else {
         let mut text = to_text(paths, profile, typed);
         for recording in beside.waits.iter().chain(&beside.events) {
-            let paths = NamedPaths::new(recording);
+            let paths = paths_of(recording);
             text.push('\n');
             text.push_str(&to_text(&paths, &mut profile_of(&paths, typed), typed));
         }

@@ -6,15 +6,17 @@ use libtest_mimic::Trial;
 use serde_json::Value;
 
 use super::{By, array, by_both, guest_named, number, profile, profiled, uncertain};
-use crate::observer::Verdict;
+use crate::observer::{Verdict, trial};
 use crate::scratch::Scratch;
 use unspool_guests::Ending;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let annotated = by_both("annotated", annotated);
+    let kept = trial("profile::loops_kept".to_owned(), kept);
     by_both("loops", loops)
         .into_iter()
         .chain(annotated)
+        .chain([kept])
         .collect()
 }
 
@@ -27,6 +29,58 @@ fn labelled() -> Result<Vec<(usize, f64)>, Verdict> {
         Some((number, seconds.parse().ok()?))
     });
     Ok(labels.collect())
+}
+
+/// Loops that were found before are the same, whatever has become of what was kept of them.
+fn kept(scratch: &Scratch) -> Result<(), Verdict> {
+    let file = scratch.path().join("recording").display().to_string();
+    let report = scratch.path().join("report").display().to_string();
+    let mut words = ["-o", &file, "--folded", "--report", &report, "--"]
+        .map(std::ffi::OsString::from)
+        .to_vec();
+    words.extend(guest_named("profile/loops", "")?);
+    profile(scratch, By::Kernel, &words)?;
+    let shown = || -> Result<Value, Verdict> {
+        let text = profile(scratch, By::Kernel, &["--json", &file])?
+            .stdout_text()
+            .to_string();
+        serde_json::from_str(&text).map_err(|_| Verdict::Wrong(format!("no JSON: {text}")))
+    };
+    let folder = scratch.path().join("cache/unspool/structure");
+    let files = || -> Result<Vec<std::path::PathBuf>, Verdict> {
+        let entries = std::fs::read_dir(&folder)?;
+        Ok(entries
+            .map(|entry| Ok(entry?.path()))
+            .collect::<std::io::Result<_>>()?)
+    };
+    // Collapsed stacks need no loops.
+    let is_early = folder.exists();
+    let found = shown()?;
+    let first = files()?;
+    let known = shown()?;
+    // What stands there is what is told: the control.
+    for path in &first {
+        let text = std::fs::read_to_string(path)?;
+        let other = text.replace("\"is_irreducible\":false", "\"is_irreducible\":true");
+        std::fs::write(path, other)?;
+    }
+    let changed = shown()?;
+    let is_used = array(&changed, "loops")
+        .iter()
+        .all(|one| one["irreducible"] == true);
+    for path in &first {
+        std::fs::write(path, br#"{"version":1,"functions":[]}"#)?;
+    }
+    let emptied = shown()?;
+    for path in &first {
+        std::fs::write(path, b"damaged")?;
+    }
+    let damaged = shown()?;
+    let is_same = known == found && emptied == found && damaged == found;
+    match is_same && is_used && !is_early && !first.is_empty() && array(&found, "loops").len() > 4 {
+        true => Ok(()),
+        false => Err(Verdict::Wrong(format!("{first:?}: {found:#}\n{known:#}"))),
+    }
 }
 
 /// Every loop has the time that it takes, and the one that does nothing none; a loop within another is

@@ -119,7 +119,9 @@ fn known_waits(scratch: &Scratch, variant: &str) -> Result<(), Verdict> {
 /// As many waits as the system has counted, but for what was lost, which is said, and what came before
 /// the program began and behind its look at the count.
 fn each_switch_once(scratch: &Scratch) -> Result<(), Verdict> {
-    let (report, [.., given_up, lost_it]) = observed(scratch, &["--off-cpu"], "", "3000")?;
+    // With little of each stack, nothing is lost where the recorder gets no processor for a while.
+    let options = ["--off-cpu", "--stack-bytes=1024"];
+    let (report, [.., given_up, lost_it]) = observed(scratch, &options, "", "3000")?;
     let waits = &report["off_cpu"];
     let (told, lost) = (number(&waits["samples"]), number(&waits["lost"]));
     let preempted = number(&waits["preempted"]["times"]);
