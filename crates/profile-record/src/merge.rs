@@ -321,8 +321,9 @@ impl<W: Write> Merging<W> {
         if let Some(counted) = counted {
             self.writer.write(&Record::Counted(counted))?;
         }
-        let regions = recordings.iter().filter_map(|it| it.regions);
-        let regions = regions.reduce(|one, other| Regions {
+        // What is of one part only is not said of the whole, as with windows.
+        let regions: Option<Vec<Regions>> = recordings.iter().map(|it| it.regions).collect();
+        let regions = regions.into_iter().flatten().reduce(|one, other| Regions {
             entered: one.entered.saturating_add(other.entered),
             inside_ns: one.inside_ns.saturating_add(other.inside_ns),
             lost_marks: one.lost_marks.saturating_add(other.lost_marks),

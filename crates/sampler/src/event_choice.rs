@@ -178,6 +178,13 @@ impl EventChoice {
         &self.name
     }
 
+    /// Whether both name the same event, however often they sample it. The kernel gives samples of one of its
+    /// own events that is there twice the identifier of either.
+    #[must_use]
+    pub fn is_same(&self, other: &EventChoice) -> bool {
+        (self.code.kind, self.code.number) == (other.code.kind, other.code.number)
+    }
+
     /// How often it is sampled, where others are so often in a second.
     pub(crate) fn rate(&self, frequency_hz: u32) -> Rate {
         let by_frequency = Rate::Frequency(frequency_hz.into());
@@ -212,6 +219,16 @@ mod tests {
             );
             assert_eq!(choice.rate(99), rate, "{text}");
         }
+    }
+
+    #[test]
+    fn an_event_is_the_same_by_all_its_names() {
+        let is_same = |one: &str, other: &str| {
+            let [one, other] = [one, other].map(|it| it.parse::<EventChoice>().expect(it));
+            one.is_same(&other)
+        };
+        assert!(is_same("faults@3", "page-faults") && is_same("cpu-cycles", "cycles@f9"));
+        assert!(!is_same("instructions", "page-faults") && !is_same("cycles", "instructions"));
     }
 
     #[test]

@@ -31,6 +31,7 @@ const START_BYTES: u64 = 64;
 /// Runs a program and reports, or reports on what was recorded before.
 pub(crate) fn profile(typed: &ProfileArguments) -> Result<u8, Failure> {
     tell_metrics_apart(&typed.metric)?;
+    tell_events_apart(&typed.event)?;
     let observes = typed.pid.is_some() || !typed.words.first().is_some_and(is_file);
     if observes {
         let waits = typed.off_cpu.then_some(WAITS);
@@ -250,6 +251,18 @@ fn tell_metrics_apart(metrics: &[Metric]) -> Result<(), Failure> {
             again.name()
         ))),
     }
+}
+
+/// Samples of an event that is there twice cannot be told apart.
+fn tell_events_apart(events: &[EventChoice]) -> Result<(), Failure> {
+    for (place, event) in events.iter().enumerate() {
+        if let Some(first) = events[..place].iter().find(|it| it.is_same(event)) {
+            let (first, again) = (first.name(), event.name());
+            let problem = format!("{first} and {again} are the same event");
+            return Err(Failure::new(problem).with_help("name it once in --event"));
+        }
+    }
+    Ok(())
 }
 
 fn keep(path: &Path, bytes: &[u8]) -> Result<(), Failure> {

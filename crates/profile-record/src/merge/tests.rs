@@ -199,6 +199,24 @@ fn any_number_of_processes_may_have_the_same_number() {
 
 /// On one machine times are what they are; on another the clock of samples began at another time.
 #[test]
+fn regions_are_of_the_whole_if_they_are_of_all_parts() {
+    let whole = recording(100, 5, &[(1, &[1], 10)]);
+    let part = Recording {
+        regions: Some(Regions {
+            entered: 2,
+            inside_ns: 30,
+            lost_marks: 1,
+            processes_elsewhere: 0,
+        }),
+        ..whole.clone()
+    };
+    let both = merged(&[part.clone(), part.clone()]).regions.unwrap();
+    assert_eq!((both.entered, both.inside_ns, both.lost_marks), (4, 60, 2));
+    assert_eq!(merged(&[part.clone(), whole.clone()]).regions, None);
+    assert_eq!(merged(&[whole, part]).regions, None);
+}
+
+#[test]
 fn clocks_of_other_machines_are_moved() {
     let first = recording(100, 5, &[(7, &[1], 10)]);
     let later = recording(103, 10, &[(8, &[1], 10)]);

@@ -270,6 +270,10 @@ fn refusals(scratch: &Scratch) -> Result<(), Verdict> {
             &["-e", "page-faults", "--clock=wall", "true"],
             "cannot be used with",
         ),
+        (
+            &["-e", "page-faults@1,faults", "true"],
+            "are the same event",
+        ),
         (&["--show=cycles", &file], "here are cpu, page-faults"),
         (&["--metric=x={cycles}", &file], "x is about cycles"),
         (&["--metric=x={off-cpu}", "-e", "cs", "true"], "--off-cpu"),
