@@ -146,6 +146,17 @@ fn array<'a>(profile: &'a Value, name: &str) -> &'a [Value] {
     profile[name].as_array().map_or(&[], Vec::as_slice)
 }
 
+fn fail(problem: String) -> Result<(), Verdict> {
+    Err(Verdict::Wrong(problem))
+}
+
+/// What a report has of a function, with what it called.
+fn total_of(report: &Value, function: &str) -> f64 {
+    let functions = array(report, "functions").iter();
+    let of_name = functions.filter(|it| it["name"] == function);
+    of_name.map(|it| number(&it["total"])).sum()
+}
+
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or(f64::NAN)
 }

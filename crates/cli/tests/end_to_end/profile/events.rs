@@ -7,7 +7,7 @@ use serde_json::Value;
 use unspool_guests::Ending;
 
 use super::parts_of_runs::scripted;
-use super::{By, array, guest_named, number, profile, profiled_with, share_of};
+use super::{By, array, fail, guest_named, number, profile, profiled_with, share_of};
 use crate::observer::{Verdict, run, trial, unspool};
 use crate::scratch::Scratch;
 
@@ -33,11 +33,6 @@ pub(crate) fn trials() -> Vec<Trial> {
 /// Pages that are touched in `touches_few`, in two threads, and in `touches_many`.
 const FEW: f64 = 200.0;
 const MANY: f64 = 600.0;
-
-/// The kernel tells its own events, as switches, only to who may see it.
-fn fail(problem: String) -> Result<(), Verdict> {
-    Err(Verdict::Wrong(problem))
-}
 
 fn observed(scratch: &Scratch, options: &[&str], variant: &str) -> Result<Value, Verdict> {
     // With little of each stack, all of them have room in the smallest ring.

@@ -6,7 +6,7 @@ use libtest_mimic::Trial;
 use serde_json::Value;
 use unspool_guests::Ending;
 
-use super::{By, array, guest_named, number, profile};
+use super::{By, guest_named, number, profile, total_of};
 use crate::observer::{Verdict, run, trial, unspool};
 use crate::scratch::Scratch;
 
@@ -63,13 +63,6 @@ fn read(report: &str) -> Result<Value, Verdict> {
         .map_err(|problem| Verdict::Wrong(format!("no JSON: {problem}")))
 }
 
-/// The time that a function waited, with what it called.
-fn waited(waits: &Value, function: &str) -> f64 {
-    let functions = array(waits, "functions").iter();
-    let of_name = functions.filter(|it| it["name"] == function);
-    of_name.map(|it| number(&it["total"])).sum()
-}
-
 fn check(waits: &Value, measured: &[f64; 5]) -> Result<(), Verdict> {
     let [slept, wanted, was_read, ..] = *measured;
     let expected = [
@@ -78,7 +71,7 @@ fn check(waits: &Value, measured: &[f64; 5]) -> Result<(), Verdict> {
         ("reads", was_read),
     ];
     for (function, must) in expected {
-        let is = waited(waits, function);
+        let is = total_of(waits, function);
         // Before it wants the lock, the thread may wait until the other one holds it.
         let most = match function {
             "wants_the_lock" => must + 0.2,
@@ -109,8 +102,8 @@ fn known_waits(scratch: &Scratch, variant: &str) -> Result<(), Verdict> {
             "other waits were taken for right".to_owned(),
         ));
     }
-    let burnt = waited(&report, "burn");
-    match (burnt - 0.4).abs() < 0.036 && waited(&report["off_cpu"], "burn") < burnt {
+    let burnt = total_of(&report, "burn");
+    match (burnt - 0.4).abs() < 0.036 && total_of(&report["off_cpu"], "burn") < burnt {
         true => Ok(()),
         false => Err(Verdict::Wrong(format!("burn: {burnt} s of CPU time"))),
     }
@@ -145,7 +138,7 @@ fn a_part_of_a_run(scratch: &Scratch) -> Result<(), Verdict> {
     let waits = &report["off_cpu"];
     let total = number(&waits["total"]);
     // Two threads wait in all of it, unless the program has begun late.
-    match total <= 0.201 && waited(waits, "sleeps") <= 0.1001 && total > 0.0 {
+    match total <= 0.201 && total_of(waits, "sleeps") <= 0.1001 && total > 0.0 {
         true => Ok(()),
         false => Err(Verdict::Wrong(format!(
             "{total} s in a tenth of a second: {waits:#}"
@@ -174,7 +167,7 @@ fn waits_already(scratch: &Scratch) -> Result<(), Verdict> {
     let said = outcome?.stderr_text().to_string();
     let waits = &read(&report)?["off_cpu"];
     let total = number(&waits["total"]);
-    match (0.4..=0.5001).contains(&total) && waited(waits, "[unknown]") == total {
+    match (0.4..=0.5001).contains(&total) && total_of(waits, "[unknown]") == total {
         true => Ok(()),
         false => Err(Verdict::Wrong(format!(
             "{total} s of half a second: {said}{waits:#}"

@@ -7,7 +7,7 @@ use serde_json::Value;
 use unspool_guests::{Ending, Outcome};
 
 use super::{
-    By, array, by_both, check_shares, check_unwinds, guest, guest_named, number, profile,
+    By, array, by_both, check_shares, check_unwinds, fail, guest, guest_named, number, profile,
     profiled_with, share_of,
 };
 use crate::observer::{COMMAND, Verdict, natively, run, trial, unspool};
@@ -26,10 +26,6 @@ pub(crate) fn trials() -> Vec<Trial> {
         test("refusals", refusals),
     ];
     delayed.into_iter().chain(bounded).chain(running).collect()
-}
-
-fn fail(problem: String) -> Result<(), Verdict> {
-    Err(Verdict::Wrong(problem))
 }
 
 fn typed(options: &[&str]) -> Vec<OsString> {

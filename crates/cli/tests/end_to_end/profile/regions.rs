@@ -5,7 +5,9 @@ use std::ffi::OsString;
 use libtest_mimic::Trial;
 use serde_json::Value;
 
-use super::{By, array, by_both, guest_named, number, profile, profiled_with, uncertain};
+use super::{
+    By, array, by_both, fail, guest_named, number, profile, profiled_with, total_of, uncertain,
+};
 use crate::observer::{Verdict, WORKSHOP, run, trial, unspool};
 use crate::scratch::Scratch;
 
@@ -29,21 +31,10 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials
 }
 
-fn fail(problem: String) -> Result<(), Verdict> {
-    Err(Verdict::Wrong(problem))
-}
-
 fn observed(scratch: &Scratch, by: By, options: &[&str], variant: &str) -> Result<Value, Verdict> {
     let options: Vec<OsString> = options.iter().map(OsString::from).collect();
     let guest = guest_named("profile/regions", variant)?;
     profiled_with(scratch, by, &options, &guest)
-}
-
-/// The time in a function, with what it called.
-fn total(report: &Value, function: &str) -> f64 {
-    let functions = array(report, "functions").iter();
-    let of_name = functions.filter(|it| it["name"] == function);
-    of_name.map(|it| number(&it["total"])).sum()
 }
 
 fn check(report: &Value, outside: f64) -> Result<(), Verdict> {
@@ -53,7 +44,7 @@ fn check(report: &Value, outside: f64) -> Result<(), Verdict> {
         ("inside_in_child", 0.1),
         ("outside", outside),
     ] {
-        let is = total(report, function);
+        let is = total_of(report, function);
         if (is - expected).abs() > uncertain {
             return fail(format!("{function}: {is} s, not {expected}: {report:#}"));
         }
@@ -114,7 +105,7 @@ fn of_rust(scratch: &Scratch) -> Result<(), Verdict> {
         .build_example("region_of_interest")
         .map_err(|problem| Verdict::CannotTell(problem.to_string()))?;
     let report = profiled_with(scratch, By::Kernel, &["--roi".into()], &[program.into()])?;
-    let inside = total(&report, "region_of_interest::inside");
+    let inside = total_of(&report, "region_of_interest::inside");
     let all = number(&report["total"]);
     // The guest goes by the wall clock. Of all of the run, two thirds would be outside.
     let is_right = inside > 0.005 && all < 1.3 * inside + 0.01;
@@ -128,9 +119,9 @@ fn of_rust(scratch: &Scratch) -> Result<(), Verdict> {
 fn of_waits(scratch: &Scratch) -> Result<(), Verdict> {
     let report = observed(scratch, By::Kernel, &["--roi", "--off-cpu"], "")?;
     let waits = &report["off_cpu"];
-    let inside = total(waits, "usleep");
+    let inside = total_of(waits, "usleep");
     let whole = observed(scratch, By::Kernel, &["--off-cpu"], "")?;
-    let all = total(&whole["off_cpu"], "usleep");
+    let all = total_of(&whole["off_cpu"], "usleep");
     match (0.09..0.15).contains(&inside) && (0.29..0.4).contains(&all) {
         true => Ok(()),
         false => fail(format!("{inside} s of {all} s: {waits:#}")),

@@ -9,7 +9,7 @@ use serde_json::Value;
 use unspool_guests::Ending;
 
 use super::{
-    By, array, check_shares, guest, guest_named, missing, number, profiled, profiled_with,
+    By, array, check_shares, fail, guest, guest_named, missing, number, profiled, profiled_with,
     uncertain,
 };
 use crate::observer::{COMMAND, Verdict, natively, run, trial, unspool, wrong};
@@ -31,10 +31,6 @@ pub(crate) fn trials() -> Vec<Trial> {
         test("functions_by_other_names", other_names),
         test("where_there_is_no_memory_for_rings", without_rings),
     ]
-}
-
-fn fail(problem: String) -> Result<(), Verdict> {
-    Err(Verdict::Wrong(problem))
 }
 
 /// The share of each function's own time, of those that are more than a crumb; what is in the
