@@ -12,6 +12,7 @@ use addr2line::gimli::{self, Attribute, AttributeValue, EndianSlice, LittleEndia
 use object::{Object, ObjectSection};
 
 use crate::address::FileAddress;
+use crate::debug_file::DebugInformation;
 
 type Slice<'data> = EndianSlice<'data, LittleEndian>;
 type Dwarf<'data> = gimli::Dwarf<Slice<'data>>;
@@ -54,10 +55,11 @@ impl AtomicVariables {
 }
 
 fn read(path: &Path) -> Option<Vec<Range<u64>>> {
+    let path = DebugInformation::of(path)?.path;
     if path.metadata().ok()?.len() > MOST_BYTES {
         return None;
     }
-    let bytes = std::fs::read(path).ok()?;
+    let bytes = std::fs::read(&path).ok()?;
     let file = object::File::parse(&*bytes).ok()?;
     let load = |id: gimli::SectionId| -> Result<Cow<'_, [u8]>, gimli::Error> {
         let section = file.section_by_name(id.name());

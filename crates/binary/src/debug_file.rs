@@ -1,15 +1,85 @@
-//! Symbols that were split off into a file of their own.
+//! Symbols and debugging information that were split off into files of their own.
 //!
-//! Source: "Debugging Information in Separate Files" of the GDB manual: distributions put
-//! them below `/usr/lib/debug/.build-id`, named after the build-id.
+//! Source: "Debugging Information in Separate Files" of the GDB manual, which says how such a file is found
+//! by the build identifier and by `.gnu_debuglink`; "Common DWARF" of the manual of dwz, for
+//! `.gnu_debugaltlink`, which names a file with what several files have in common.
 
 use std::fmt::Write;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-const DEBUG_DIRECTORY: &str = "/usr/lib/debug/.build-id";
+use object::LittleEndian;
+use object::elf::{SHT_NOBITS, SHT_SYMTAB};
+use object::read::ReadCache;
+use object::read::elf::SectionHeader;
 
-/// Where the debug file of a module with this build-id would be.
-pub(crate) fn debug_file_path(build_id: &[u8]) -> Option<PathBuf> {
+use crate::elf_file::{Data, Headers, Source, open_file};
+use crate::error::ModuleError;
+
+/// Where distributions install such files.
+const DIRECTORY: &str = "/usr/lib/debug";
+
+/// What says which file belongs to another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Link {
+    /// The name of the file.
+    name: PathBuf,
+    /// What its contents sum up to.
+    sum: u32,
+}
+
+impl Link {
+    /// That of a file, if it has one.
+    pub(crate) fn read(data: Data<'_>, headers: &Headers<'_>) -> Option<Link> {
+        let bytes = headers.section(data, ".gnu_debuglink")?;
+        let end = bytes.iter().position(|&byte| byte == 0)?;
+        let sum = bytes.get((end + 1).next_multiple_of(4)..)?.first_chunk()?;
+        let name = Path::new(std::ffi::OsStr::from_bytes(&bytes[..end]));
+        // A name, not a way to somewhere else.
+        (name.file_name() == Some(name.as_os_str())).then(|| Link {
+            name: name.to_owned(),
+            sum: u32::from_le_bytes(*sum),
+        })
+    }
+}
+
+/// The file that has what was split off another one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SplitOff<'a> {
+    /// The other file.
+    pub(crate) path: &'a Path,
+    pub(crate) build_id: Option<&'a [u8]>,
+    pub(crate) link: Option<&'a Link>,
+}
+
+impl SplitOff<'_> {
+    /// Files that may be it, which are there.
+    pub(crate) fn candidates(self) -> impl Iterator<Item = PathBuf> {
+        let by_build_id = self.build_id.and_then(installed);
+        let own = std::fs::canonicalize(self.path).unwrap_or_else(|_| self.path.to_owned());
+        let by_link = self.link.zip(own.parent()).map(|(link, folder)| {
+            let below = Path::new(DIRECTORY).join(folder.strip_prefix("/").unwrap_or(folder));
+            [folder.to_owned(), folder.join(".debug"), below].map(|it| it.join(&link.name))
+        });
+        let all = by_build_id.into_iter().chain(by_link.into_iter().flatten());
+        all.filter(move |it| *it != own && it.is_file())
+    }
+
+    /// Whether a file with this build identifier is it.
+    pub(crate) fn is(self, candidate: &Path, build_id: Option<&[u8]>) -> bool {
+        match (self.build_id, build_id) {
+            (Some(own), Some(its)) => own == its,
+            _ => self
+                .link
+                .is_some_and(|link| sum(candidate) == Some(link.sum)),
+        }
+    }
+}
+
+/// Where the file with this build identifier is installed, if it is.
+fn installed(build_id: &[u8]) -> Option<PathBuf> {
     let (first, rest) = build_id.split_first()?;
     if rest.is_empty() || rest.len() > 64 {
         return None;
@@ -18,9 +88,111 @@ pub(crate) fn debug_file_path(build_id: &[u8]) -> Option<PathBuf> {
     for byte in rest {
         write!(name, "{byte:02x}").ok()?;
     }
-    Some(
-        Path::new(DEBUG_DIRECTORY)
-            .join(format!("{first:02x}"))
-            .join(name + ".debug"),
-    )
+    Some(Path::new(DIRECTORY).join(format!(".build-id/{first:02x}/{name}.debug")))
+}
+
+/// The sum that a link has of the contents of a file.
+fn sum(path: &Path) -> Option<u32> {
+    let mut file = File::open(path).ok()?;
+    let (mut sum, mut buffer) = (crc32fast::Hasher::new(), vec![0; 1 << 16]);
+    loop {
+        match file.read(&mut buffer).ok()? {
+            0 => return Some(sum.finalize()),
+            length => sum.update(&buffer[..length]),
+        }
+    }
+}
+
+/// Where the debugging information (DWARF) of a file is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DebugInformation {
+    /// The file that has it: the one that was asked for, or the one that it was split off to.
+    pub path: PathBuf,
+    /// The file that has what this one has in common with others (`dwz -m`).
+    pub common: Option<PathBuf>,
+}
+
+impl DebugInformation {
+    /// That of the file at a path; none where there is none.
+    #[must_use]
+    pub fn of(path: &Path) -> Option<DebugInformation> {
+        DebugInformation::within(path).or_else(|| DebugInformation::within(&split_off(path)?))
+    }
+
+    /// Where units that were compiled apart (`-gsplit-dwarf`) are together, if they are.
+    #[must_use]
+    pub fn package(&self) -> PathBuf {
+        let mut name = self.path.clone().into_os_string();
+        name.push(".dwp");
+        name.into()
+    }
+
+    /// That which a file has itself.
+    fn within(path: &Path) -> Option<DebugInformation> {
+        let data = ReadCache::new(Source::File(open_file(path).ok()?));
+        let headers = Headers::read(path, &data, &mut Vec::new()).ok()?;
+        has_dwarf(&headers).then(|| DebugInformation {
+            path: path.to_owned(),
+            common: common(path, &data, &headers),
+        })
+    }
+}
+
+/// The file with what was split off the one at a path, if it is there.
+pub(crate) fn split_off(path: &Path) -> Option<PathBuf> {
+    let data = ReadCache::new(Source::File(open_file(path).ok()?));
+    let headers = Headers::read(path, &data, &mut Vec::new()).ok()?;
+    let build_id = headers.build_id(&data, &mut Vec::new());
+    let link = Link::read(&data, &headers);
+    let wanted = SplitOff {
+        path,
+        build_id: build_id.as_deref(),
+        link: link.as_ref(),
+    };
+    let mut candidates = wanted.candidates();
+    candidates.find(|candidate| {
+        let its = build_id_of(candidate).ok().flatten();
+        wanted.is(candidate, its.as_deref())
+    })
+}
+
+/// Whether a file has lines or more of its own.
+fn has_dwarf(headers: &Headers<'_>) -> bool {
+    let names = [".debug_info", ".debug_line", ".zdebug_info"];
+    let is_there = |name: &str| {
+        let section = headers.sections.section_by_name(LittleEndian, name.as_bytes());
+        section.is_some_and(|(_, section)| section.sh_type(LittleEndian) != SHT_NOBITS)
+    };
+    names.into_iter().any(is_there)
+}
+
+/// The file that a file says to have in common with others.
+fn common(path: &Path, data: Data<'_>, headers: &Headers<'_>) -> Option<PathBuf> {
+    let bytes = headers.section(data, ".gnu_debugaltlink")?;
+    let end = bytes.iter().position(|&byte| byte == 0)?;
+    let (name, build_id) = (&bytes[..end], &bytes[end + 1..]);
+    let folder = std::fs::canonicalize(path).ok()?;
+    // An absolute name stands for itself.
+    let named = folder.parent()?.join(std::ffi::OsStr::from_bytes(name));
+    let candidates = [Some(named), installed(build_id)];
+    candidates.into_iter().flatten().find(|candidate| {
+        let its = candidate.is_file().then(|| build_id_of(candidate).ok()).flatten();
+        its.flatten().as_deref() == Some(build_id)
+    })
+}
+
+/// The build identifier of the file at a path, if it has one.
+///
+/// # Errors
+/// If the file cannot be opened or is not ELF for x86-64.
+pub fn build_id_of(path: &Path) -> Result<Option<Vec<u8>>, ModuleError> {
+    let data = ReadCache::new(Source::File(open_file(path)?));
+    let headers = Headers::read(path, &data, &mut Vec::new())?;
+    Ok(headers.build_id(&data, &mut Vec::new()))
+}
+
+/// Whether a file has all its symbols itself.
+pub(crate) fn has_full_symbols(data: Data<'_>, headers: &Headers<'_>) -> bool {
+    let table = headers.sections.symbols(LittleEndian, data, SHT_SYMTAB);
+    table.is_ok_and(|table| !table.is_empty())
 }

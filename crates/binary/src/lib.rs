@@ -51,6 +51,7 @@ mod variables;
 
 pub use address::{FileAddress, FileOffset, LoadBias, RuntimeAddress};
 pub use atomic_variables::AtomicVariables;
+pub use debug_file::{DebugInformation, build_id_of};
 pub use demangle::demangle;
 pub use error::{ModuleError, Problem};
 pub use frame_information::{FrameInformation, LoadedBytes};

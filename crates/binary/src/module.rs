@@ -3,18 +3,15 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use object::LittleEndian;
 use object::read::ReadCache;
-use object::read::elf::{FileHeader, SectionTable};
 
 use crate::address::{FileAddress, FileOffset, LoadBias, RuntimeAddress};
-use crate::debug_file::debug_file_path;
-use crate::elf_file::{Data, Header, Source, open_file, parse_header};
-use crate::error::{ModuleError, Problem, noted};
+use crate::debug_file::{Link, SplitOff};
+use crate::elf_file::{Data, Headers, Source, open_file};
+use crate::error::{ModuleError, Problem};
 use crate::function::{Function, FunctionTable, FunctionTableBuilder};
 use crate::function_names::{FoundFunction, FunctionNames};
 use crate::minimal_debug_data;
-use crate::notes;
 use crate::sections::{self, Section};
 use crate::segments::{Segment, Segments};
 use crate::symbols;
@@ -49,11 +46,8 @@ impl Module {
     pub fn from_file(path: &Path, file: File) -> Result<Module, ModuleError> {
         let source = Source::File(file);
         let mut contents = Contents::read(path, source, None)?;
-        if !contents.has_full_symbols
-            && let Some(debug_path) = contents.build_id.as_deref().and_then(debug_file_path)
-            && let Ok(file) = open_file(&debug_path)
-        {
-            contents.add_debug_file(&debug_path, file);
+        if !contents.has_full_symbols {
+            contents.add_debug_file(path);
         }
         contents.add_minimal_debug_data(path);
         Ok(contents.finish(path))
@@ -172,6 +166,8 @@ impl Module {
 /// A module that is still being read.
 struct Contents {
     build_id: Option<Vec<u8>>,
+    /// What tells the file with what was split off.
+    link: Option<Link>,
     entry: FileAddress,
     segments: Segments,
     sections: Vec<Section>,
@@ -192,30 +188,19 @@ impl Contents {
     ) -> Result<Contents, ModuleError> {
         let cache = ReadCache::new(source);
         let data: Data<'_> = &cache;
-        let header = parse_header(path, data)?;
         let mut problems = Vec::new();
-        let program_headers = noted(
-            header.program_headers(LittleEndian, data),
-            "program headers",
-            &mut problems,
-        )
-        .unwrap_or_default();
+        let headers = Headers::read(path, data, &mut problems)?;
+        let (program_headers, sections) = (headers.program_headers, &headers.sections);
         let segments = match own_segments {
             Some(segments) => segments.clone(),
             None => Segments::read(program_headers, &mut problems),
         };
-        let sections: SectionTable<'_, Header, Data<'_>> = noted(
-            header.sections(LittleEndian, data),
-            "sections",
-            &mut problems,
-        )
-        .unwrap_or_default();
-        let build_id = notes::build_id(data, program_headers, &sections, &mut problems);
+        let build_id = headers.build_id(data, &mut problems);
         let mut functions = FunctionTableBuilder::default();
         let has_full_symbols = symbols::read_functions(
             data,
             program_headers,
-            &sections,
+            sections,
             &segments,
             None,
             &mut functions,
@@ -223,14 +208,14 @@ impl Contents {
         );
         let minimal_debug_data = match has_full_symbols {
             true => None,
-            false => minimal_debug_data::find(data, &sections, &mut problems),
+            false => minimal_debug_data::find(data, sections, &mut problems),
         };
-        let entry = FileAddress(header.e_entry(LittleEndian));
         Ok(Contents {
-            sections: sections::read(&sections, &mut problems),
+            entry: FileAddress(headers.entry),
+            link: Link::read(data, &headers),
+            sections: sections::read(sections, &mut problems),
             minimal_debug_data,
             build_id,
-            entry,
             segments,
             functions,
             has_full_symbols,
@@ -238,24 +223,31 @@ impl Contents {
         })
     }
 
-    fn add_debug_file(&mut self, path: &Path, file: File) {
-        let debug = Contents::read(path, Source::File(file), Some(&self.segments));
-        match debug {
-            Ok(debug) if debug.build_id == self.build_id => {
-                self.minimal_debug_data = None;
-                self.functions.append(debug.functions);
-                self.problems.extend(debug.problems);
-            }
-            Ok(_) => self.problems.push(Problem {
+    /// Reads what was split off this file, if it is there.
+    fn add_debug_file(&mut self, path: &Path) {
+        let (build_id, link) = (self.build_id.clone(), self.link.take());
+        let wanted = SplitOff {
+            path,
+            build_id: build_id.as_deref(),
+            link: link.as_ref(),
+        };
+        for path in wanted.candidates() {
+            let read = open_file(&path)
+                .and_then(|file| Contents::read(&path, Source::File(file), Some(&self.segments)));
+            let reason = match read {
+                Ok(debug) if wanted.is(&path, debug.build_id.as_deref()) => {
+                    self.minimal_debug_data = None;
+                    self.functions.append(debug.functions);
+                    self.problems.extend(debug.problems);
+                    return;
+                }
+                Ok(_) => format!("{} belongs to another build", path.display()),
+                Err(error) => error.to_string(),
+            };
+            self.problems.push(Problem {
                 part: "debug file",
-                reason: format!("{} belongs to another build", path.display()),
-            }),
-            Err(error) => {
-                self.problems.push(Problem {
-                    part: "debug file",
-                    reason: error.to_string(),
-                });
-            }
+                reason,
+            });
         }
     }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use addr2line::Loader;
 
 use crate::address::FileAddress;
+use crate::debug_file::DebugInformation;
 use crate::demangle::demangle;
 
 /// The debugging information of a module. It is read when it is asked for, unit by unit.
@@ -48,12 +49,13 @@ impl fmt::Debug for SourceLines {
 }
 
 impl SourceLines {
-    /// Of the module at a path. Where there is no debugging information, or it cannot be read,
-    /// no address has a line.
+    /// Of the module at a path, also where they were split off and are installed, or lie beside it. Where
+    /// there is no debugging information, or it cannot be read, no address has a line.
     #[must_use]
     pub fn open(path: &Path) -> SourceLines {
+        let information = DebugInformation::of(path);
         SourceLines {
-            loader: Loader::new(path).ok(),
+            loader: information.and_then(|it| Loader::new_with_sup(it.path, it.common).ok()),
         }
     }
 

@@ -3,19 +3,15 @@
 use std::ops::Range;
 use std::path::Path;
 
-use object::LittleEndian;
-use object::elf::{ProgramHeader64, SHT_SYMTAB};
 use object::read::ReadCache;
-use object::read::elf::{FileHeader, SectionTable};
 
 use crate::address::FileAddress;
-use crate::debug_file::debug_file_path;
-use crate::elf_file::{Data, Header, Source, open_file, parse_header};
-use crate::error::{ModuleError, Problem, noted};
+use crate::debug_file::{has_full_symbols, split_off};
+use crate::elf_file::{Data, Headers, Source, open_file};
+use crate::error::{ModuleError, Problem};
 use crate::function::{FunctionKind, FunctionTableBuilder};
 use crate::function_names::FunctionNames;
 use crate::minimal_debug_data;
-use crate::notes;
 use crate::segments::Segments;
 use crate::symbols;
 
@@ -29,12 +25,6 @@ pub struct SymbolTables {
     files: Vec<ReadCache<Source>>,
 }
 
-/// What the headers of a file say.
-struct Headers<'data> {
-    program_headers: &'data [ProgramHeader64<LittleEndian>],
-    sections: SectionTable<'data, Header, Data<'data>>,
-}
-
 impl SymbolTables {
     /// Opens a file, and what [`Module::open`](crate::Module::open) would read beside it.
     ///
@@ -45,9 +35,9 @@ impl SymbolTables {
         let mut problems = Vec::new();
         let headers = Headers::read(path, &own, &mut problems)?;
         let segments = Segments::read(headers.program_headers, &mut problems);
-        let beside = match headers.has_full_symbols(&own) {
+        let beside = match has_full_symbols(&own, &headers) {
             true => None,
-            false => headers.beside(&own, &mut problems),
+            false => beside(path, &own, &headers, &mut problems),
         };
         let files = std::iter::once(own).chain(beside).collect();
         Ok(SymbolTables { segments, files })
@@ -93,44 +83,18 @@ impl SymbolTables {
     }
 }
 
-impl<'data> Headers<'data> {
-    fn read(
-        path: &Path,
-        data: Data<'data>,
-        problems: &mut Vec<Problem>,
-    ) -> Result<Headers<'data>, ModuleError> {
-        let header = parse_header(path, data)?;
-        let program_headers = header.program_headers(LittleEndian, data);
-        let sections = header.sections(LittleEndian, data);
-        Ok(Headers {
-            program_headers: noted(program_headers, "program headers", problems)
-                .unwrap_or_default(),
-            sections: noted(sections, "sections", problems).unwrap_or_default(),
-        })
-    }
-
-    fn has_full_symbols(&self, data: Data<'data>) -> bool {
-        let table = self.sections.symbols(LittleEndian, data, SHT_SYMTAB);
-        table.is_ok_and(|table| !table.is_empty())
-    }
-
-    /// The symbols that were split off, or those that the file carries compressed.
-    fn beside(&self, data: Data<'data>, problems: &mut Vec<Problem>) -> Option<ReadCache<Source>> {
-        let build_id = |headers: &Headers<'data>, data, problems: &mut _| {
-            notes::build_id(data, headers.program_headers, &headers.sections, problems)
-        };
-        let own = build_id(self, data, problems);
-        let split_off = own.as_deref().and_then(debug_file_path).and_then(|path| {
-            let file = ReadCache::new(Source::File(open_file(&path).ok()?));
-            let headers = Headers::read(&path, &file, problems).ok()?;
-            let theirs =
-                notes::build_id(&file, headers.program_headers, &headers.sections, problems);
-            (theirs == own).then_some(file)
-        });
-        split_off.or_else(|| {
-            let compressed = minimal_debug_data::find(data, &self.sections, problems)?;
-            let bytes = minimal_debug_data::unpack(&compressed).ok()?;
-            Some(ReadCache::new(Source::Bytes(std::io::Cursor::new(bytes))))
-        })
-    }
+/// The symbols that were split off, or those that the file carries compressed.
+fn beside(
+    path: &Path,
+    data: Data<'_>,
+    headers: &Headers<'_>,
+    problems: &mut Vec<Problem>,
+) -> Option<ReadCache<Source>> {
+    let split_off = split_off(path).and_then(|path| open_file(&path).ok());
+    let split_off = split_off.map(|file| ReadCache::new(Source::File(file)));
+    split_off.or_else(|| {
+        let compressed = minimal_debug_data::find(data, &headers.sections, problems)?;
+        let bytes = minimal_debug_data::unpack(&compressed).ok()?;
+        Some(ReadCache::new(Source::Bytes(std::io::Cursor::new(bytes))))
+    })
 }

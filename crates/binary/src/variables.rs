@@ -7,7 +7,7 @@ use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSymbol, ReadCache};
 
 use crate::address::FileAddress;
-use crate::debug_file::debug_file_path;
+use crate::debug_file::split_off;
 use crate::demangle::demangle;
 use crate::elf_file::open_file;
 
@@ -34,8 +34,8 @@ impl Variables {
     #[must_use]
     pub fn open(path: &Path) -> Variables {
         let mut all = Vec::new();
-        let build_id = read(path, &mut all);
-        if let Some(beside) = build_id.as_deref().and_then(debug_file_path) {
+        read(path, &mut all);
+        if let Some(beside) = split_off(path) {
             read(&beside, &mut all);
         }
         all.sort();
@@ -55,10 +55,16 @@ impl Variables {
     }
 }
 
-/// Adds the variables of a file, and returns its build-id.
-fn read(path: &Path, all: &mut Vec<Variable>) -> Option<Vec<u8>> {
-    let cache = ReadCache::new(open_file(path).ok()?);
-    let file: ElfFile64<'_, Endianness, _> = ElfFile64::parse(&cache).ok()?;
+/// Adds the variables of a file, if it can be read.
+fn read(path: &Path, all: &mut Vec<Variable>) {
+    let Ok(file) = open_file(path) else {
+        return;
+    };
+    let cache = ReadCache::new(file);
+    let parsed: object::Result<ElfFile64<'_, Endianness, _>> = ElfFile64::parse(&cache);
+    let Ok(file) = parsed else {
+        return;
+    };
     for symbol in file.symbols().chain(file.dynamic_symbols()) {
         let is_object = symbol.elf_symbol().st_type() == STT_OBJECT;
         if is_object
@@ -73,5 +79,4 @@ fn read(path: &Path, all: &mut Vec<Variable>) -> Option<Vec<u8>> {
             });
         }
     }
-    file.build_id().ok().flatten().map(<[u8]>::to_vec)
 }

@@ -1,8 +1,9 @@
 //! The time in loops.
 
-use std::collections::BTreeMap;
+use std::ops::Range;
 
-use rustc_hash::FxHashMap;
+use rayon::prelude::*;
+use rustc_hash::{FxHashMap, FxHashSet};
 use unspool_profile_record::Frame;
 
 use crate::named_paths::NamedPaths;
@@ -45,33 +46,40 @@ struct Loops {
 
 impl Loops {
     fn of(paths: &NamedPaths<'_>) -> Loops {
-        let mut loops = Loops::default();
         // In one order always, so that a recording is told in the same words whenever it is.
-        let numbered: BTreeMap<&u32, &Frame> = paths.recording.frames.iter().collect();
-        for (&number, frame) in numbered {
-            if let Some(place) = loops.innermost(paths, frame) {
-                loops.of_frames.insert(number, place);
-            }
-        }
-        loops
-    }
-
-    /// The place in the list of the innermost loop that a frame is in.
-    fn innermost(&mut self, paths: &NamedPaths<'_>, frame: &Frame) -> Option<usize> {
-        let image = frame.image?;
-        let code = paths.names.code_of(frame)?;
-        let (all, key) = (&mut self.all, (image, code.start));
-        let (first, function) = self.functions.entry(key).or_insert_with(|| {
-            let first = all.len();
-            let found = paths.names.loops_of(image, &code).unwrap_or_default();
+        let mut frames: Vec<(u32, &Frame)> = Vec::with_capacity(paths.recording.frames.len());
+        frames.extend(paths.recording.frames.iter().map(|(number, it)| (*number, it)));
+        frames.sort_unstable_by_key(|(number, _)| *number);
+        let code_of = |(_, frame): &(u32, &Frame)| {
+            let code = paths.names.code_of(frame)?;
+            Some((frame.image?, code))
+        };
+        let codes: Vec<_> = frames.par_iter().map(code_of).collect();
+        let mut seen = FxHashSet::default();
+        let is_new = |(image, code): &&(u32, Range<u64>)| seen.insert((*image, code.start));
+        let functions: Vec<_> = codes.iter().flatten().filter(is_new).collect();
+        let loops_of = |&&(image, ref code): &&(u32, Range<u64>)| {
+            paths.names.loops_of(image, code).unwrap_or_default()
+        };
+        let found: Vec<FunctionLoops> = functions.par_iter().map(loops_of).collect();
+        let mut loops = Loops::default();
+        for ((image, code), found) in functions.into_iter().zip(found) {
+            let first = loops.all.len();
             let at_home = found.loops.iter().cloned().map(|one| Loop {
                 parent: one.parent.map(|parent| first + parent),
                 ..one
             });
-            all.extend(at_home);
-            (first, found)
-        });
-        Some(*first + function.at(frame.address)?)
+            loops.all.extend(at_home);
+            loops.functions.insert((*image, code.start), (first, found));
+        }
+        for ((number, frame), code) in frames.into_iter().zip(codes) {
+            let place = code.and_then(|(image, code)| {
+                let (first, function) = loops.functions.get(&(image, code.start))?;
+                Some(first + function.at(frame.address)?)
+            });
+            loops.of_frames.extend(place.map(|place| (number, place)));
+        }
+        loops
     }
 }
 

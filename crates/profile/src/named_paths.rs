@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustc_hash::FxHashMap;
 use unspool_binary::SourceLine;
-use unspool_profile_record::{Frame, Recording, Sample};
+use unspool_profile_record::{Recording, Sample};
 
 use crate::names::{Named, Names};
 
@@ -38,13 +38,11 @@ impl<'a> NamedPaths<'a> {
     /// user's own, by the build identifiers of files, and taken from there the next time.
     #[must_use]
     pub fn keeping(recording: &'a Recording, directory: Option<&Path>) -> NamedPaths<'a> {
-        let mut names = Names::new(recording, directory);
-        let named = |(number, frame): (&u32, &Frame)| (*number, names.of(frame));
-        let frames = recording.frames.iter().map(named).collect();
+        let names = Names::new(recording, directory);
         NamedPaths {
             recording,
+            frames: names.of_frames(),
             names,
-            frames,
         }
     }
 

@@ -1,16 +1,17 @@
 //! The loops of functions, as their machine code has them, and where in the source they are.
 
+mod cache;
+mod code_file;
 mod control_flow;
-mod kept;
 mod loops;
 
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
-use unspool_binary::{FileAddress, SourceFrame, SourceLine, SourceLines};
+use unspool_binary::{SourceFrame, SourceLine};
 
-pub(crate) use control_flow::{Graph, Leave};
-pub(crate) use kept::Kept;
+pub(crate) use code_file::{CodeFile, Place};
+use control_flow::{Graph, Leave};
 
 /// A loop of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,11 +89,11 @@ impl Shape {
 }
 
 impl FunctionLoops {
-    /// Those of a shape, with their lines.
-    pub(crate) fn new(shape: &Shape, lines: &SourceLines) -> FunctionLoops {
+    /// Those of a shape, with their lines. `frames`: the functions at an address, the innermost first.
+    pub(crate) fn new(shape: &Shape, frames: &dyn Fn(u64) -> Vec<SourceFrame>) -> FunctionLoops {
         let loops = shape.loops.iter().map(|one| Loop {
             address: one.address,
-            line: line(one, lines),
+            line: line(one, frames),
             parent: one.parent,
             depth: one.depth,
             is_irreducible: one.is_irreducible,
@@ -115,9 +116,9 @@ impl FunctionLoops {
 
 /// Where the first instruction is and those that lead back there, in the innermost function that has
 /// all of them in its code, inlined or not.
-fn line(one: &LoopShape, lines: &SourceLines) -> Option<SourceLine> {
+fn line(one: &LoopShape, frames: &dyn Fn(u64) -> Vec<SourceFrame>) -> Option<SourceLine> {
     let outermost_first = |address| {
-        let mut frames = lines.frames(FileAddress(address));
+        let mut frames = frames(address);
         frames.reverse();
         frames
     };
@@ -157,9 +158,8 @@ mod tests {
             0x75, 0xf2, // 100e: jne 1002
             0xc3, // 1010: ret
         ];
-        let nowhere = SourceLines::open(std::path::Path::new("/nowhere"));
         let shape = Shape::of((&code, 0x1000), &|_| true);
-        let found = FunctionLoops::new(&shape, &nowhere);
+        let found = FunctionLoops::new(&shape, &|_| Vec::new());
         let shape = |one: &Loop| (one.address, one.parent, one.depth, one.is_irreducible);
         let shapes: Vec<_> = found.loops.iter().map(shape).collect();
         assert_eq!(

@@ -1,5 +1,6 @@
 //! `unspool profile` on programs whose shares of time are known.
 
+mod debug_files;
 mod events;
 mod frames;
 mod generated;
@@ -73,6 +74,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.push(trial("profile::shares_static".to_owned(), |scratch| {
         shares(scratch, By::Kernel, "static")
     }));
+    trials.extend(debug_files::trials());
     trials.extend(events::trials());
     trials.extend(frames::trials());
     trials.extend(generated::trials());

@@ -3,10 +3,13 @@
 //! Source: `tools/perf/Documentation/perf.data-file-format.txt` and `include/uapi/linux/perf_event.h` of
 //! Linux.
 
+mod compressed;
+
 use std::collections::HashMap;
 
 use unspool_container::bytes::{ByteReader, Malformed};
 
+use self::compressed::{Compressed, is_compressed};
 use crate::kernel_record::{
     KernelRecord, LOST, MMAP2, SAMPLE, Sampled, What, is_in_kernel, registers, text,
 };
@@ -21,7 +24,6 @@ const FEATURES: u32 = 256;
 
 /// Kinds of records beside those that [`KernelRecord`] knows.
 const MMAP: u32 = 1;
-const COMPRESSED: [u32; 2] = [81, 83];
 /// Those from here on are perf's own.
 const FIRST_OF_PERF: u32 = 64;
 
@@ -71,9 +73,6 @@ pub enum PerfDataError {
     /// It was written to a pipe.
     #[error("it was written to a pipe")]
     Pipe,
-    /// Its records are compressed.
-    #[error("its records are compressed")]
-    Compressed,
     /// Nothing in it stands for time.
     #[error("its samples ({0}) do not stand for time")]
     NoTime(String),
@@ -249,7 +248,7 @@ impl PerfData {
         if !is_cut_off {
             read.read_features(file, data.0.saturating_add(data.1), features);
         }
-        read.read_records(records, &events)?;
+        read.read_records(records, &events);
         read.records.sort_by_key(KernelRecord::order);
         Ok(read)
     }
@@ -305,30 +304,51 @@ impl PerfData {
         Ok(())
     }
 
-    fn read_records(&mut self, bytes: &[u8], events: &[Event]) -> Result<(), PerfDataError> {
+    /// What is damaged ends what is read.
+    fn read_records(&mut self, bytes: &[u8], events: &[Event]) {
+        let mut compressed = None;
+        let read = self.read_all(bytes, events, &mut compressed);
+        let is_begun = compressed.is_some_and(|it: Compressed| it.is_cut_off());
+        self.is_cut_off |= read.is_err() || is_begun;
+    }
+
+    fn read_all(
+        &mut self,
+        bytes: &[u8],
+        events: &[Event],
+        compressed: &mut Option<Compressed>,
+    ) -> Result<(), Malformed> {
         let mut reader = ByteReader::new(bytes);
         while reader.remaining() > 0 {
-            let record = record(&mut reader);
-            let Ok((kind, bits, body)) = record else {
-                self.is_cut_off = true;
-                return Ok(());
-            };
-            if COMPRESSED.contains(&kind) {
-                return Err(PerfDataError::Compressed);
-            }
-            if kind >= FIRST_OF_PERF {
+            let (kind, bits, body) = record(&mut reader)?;
+            if !is_compressed(kind) {
+                self.take(kind, bits, body, events);
                 continue;
             }
-            if self.read_record(kind, bits, body, events).is_err() {
-                self.records.push(KernelRecord {
-                    time_ns: 0,
-                    pid: 0,
-                    tid: 0,
-                    what: What::Lost(1),
-                });
+            let compressed = match compressed {
+                Some(begun) => begun,
+                None => compressed.insert(Compressed::new()?),
+            };
+            let records = compressed.unpack(kind, body)?;
+            let mut reader = ByteReader::new(&records);
+            while reader.remaining() > 0 {
+                let (kind, bits, body) = record(&mut reader)?;
+                self.take(kind, bits, body, events);
             }
         }
         Ok(())
+    }
+
+    /// Takes a record; one that makes no sense is lost.
+    fn take(&mut self, kind: u32, bits: u16, body: &[u8], events: &[Event]) {
+        if kind < FIRST_OF_PERF && self.read_record(kind, bits, body, events).is_err() {
+            self.records.push(KernelRecord {
+                time_ns: 0,
+                pid: 0,
+                tid: 0,
+                what: What::Lost(1),
+            });
+        }
     }
 
     fn read_record(

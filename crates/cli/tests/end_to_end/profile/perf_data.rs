@@ -16,6 +16,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     };
     vec![
         test("copied_stacks", copied_stacks),
+        test("compressed", compressed),
         test("several_events", several_events),
         test("another_file_in_its_place", another_file),
         test("kept", kept),
@@ -72,7 +73,16 @@ fn has_all_time(scratch: &Scratch, report: &Value, file: &str) -> Result<bool, V
 
 /// Copies of stacks are unwound as our own are: known shares come out, over callers that call.
 fn copied_stacks(scratch: &Scratch) -> Result<(), Verdict> {
-    let options = [&BY_STACKS[..], &["--call-graph=dwarf,16384"]].concat();
+    are_unwound(scratch, &[])
+}
+
+/// So are those that perf has compressed.
+fn compressed(scratch: &Scratch) -> Result<(), Verdict> {
+    are_unwound(scratch, &["-z"])
+}
+
+fn are_unwound(scratch: &Scratch, more: &[&str]) -> Result<(), Verdict> {
+    let options = [&BY_STACKS[..], &["--call-graph=dwarf,16384"], more].concat();
     let file = recorded(scratch, &options, &guest("")?)?;
     let (mut report, _) = read(scratch, &[], &file)?;
     let is_perf = report["source"] == "perf record" && report["user"].is_null();

@@ -190,11 +190,50 @@ fn one_event_is_taken_that_stands_for_time() {
     let nameless = (1, 0, (1000, true), IP | TID | TIME);
     assert_eq!(refused(&[CLOCK, nameless]), PerfDataError::Unnamed);
     assert_eq!(refused(&[(1, 0, (1000, true), IP)]), PerfDataError::Unnamed);
-    let compressed = file(&[CLOCK], &[record(81, 0, &[1], &[])]);
-    assert_eq!(
-        PerfData::read(&compressed).unwrap_err(),
-        PerfDataError::Compressed
-    );
+}
+
+/// Pieces of one compressed stream, which end where records do not.
+fn compressed(kind: u32, records: &[u8]) -> Vec<Vec<u8>> {
+    let stream = zstd::bulk::compress(records, 1).unwrap();
+    let piece = |bytes: &[u8]| match kind {
+        83 => record(kind, 0, &[bytes.len() as u64], &[bytes, &[0; 3]].concat()),
+        _ => record(kind, 0, &[], bytes),
+    };
+    stream.chunks(11).map(piece).collect()
+}
+
+#[test]
+fn compressed_records_are_read_as_others_are() {
+    let sample = |time: u64| {
+        let words = [100, 0x4010, 7 | 8 << 32, time, 1000];
+        record(SAMPLE, 2, &words, &[])
+    };
+    let samples: Vec<Vec<u8>> = (0..50).map(sample).collect();
+    let times = |read: &PerfData| -> Vec<u64> { sampled(read).iter().map(|it| it.0).collect() };
+    for kind in [81, 83] {
+        let pieces = compressed(kind, &samples.concat());
+        assert!(pieces.len() > 3);
+        let read = PerfData::read(&file(&[CLOCK], &pieces)).unwrap();
+        assert_eq!(times(&read), (0..50).collect::<Vec<u64>>());
+        assert!(!read.is_cut_off);
+        // Without the last piece, with one that is missing, and with one that is damaged.
+        let cut = [
+            pieces[..pieces.len() - 1].to_vec(),
+            [&pieces[..1], &pieces[2..]].concat(),
+            [&pieces[..2], &[record(kind, 0, &[9], &[])], &pieces[3..]].concat(),
+        ];
+        for pieces in cut {
+            let read = PerfData::read(&file(&[CLOCK], &pieces)).unwrap();
+            assert!(read.is_cut_off && sampled(&read).len() < 50);
+        }
+    }
+    let begun = [&samples.concat()[..], &samples[0][..20]].concat();
+    let read = PerfData::read(&file(&[CLOCK], &compressed(81, &begun))).unwrap();
+    assert!(read.is_cut_off);
+    assert_eq!(times(&read).len(), 50);
+    // What unpacks to far too much is given up.
+    let bomb = compressed(81, &vec![0; 1 << 28]);
+    assert!(PerfData::read(&file(&[CLOCK], &bomb)).unwrap().is_cut_off);
 }
 
 #[test]

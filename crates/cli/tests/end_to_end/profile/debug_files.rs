@@ -1,0 +1,204 @@
+//! Debugging information that is not in the program: split off, compressed, or in common with others.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use libtest_mimic::Trial;
+
+use super::{By, array, number, profile};
+use crate::observer::{Verdict, trial};
+use crate::scratch::Scratch;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let test = |name: &str, test: fn(&Scratch) -> Result<(), Verdict>| {
+        trial(format!("profile::debug_files::{name}"), test)
+    };
+    vec![
+        test("linked", linked),
+        test("by_sum", by_sum),
+        test("split", split),
+        test("compressed", compressed),
+        test("in_common", in_common),
+    ]
+}
+
+/// Only debugging information knows of `inlined`, and of lines.
+const SOURCE: &str = r"
+static inline __attribute__((always_inline)) unsigned long inlined(unsigned long times) {
+    unsigned long value = times;
+    for (unsigned long i = 0; i < times; i++)
+        value = value * 6364136223846793005u + i;
+    return value;
+}
+__attribute__((noinline)) unsigned long outer(unsigned long times) { return inlined(times); }
+int main(void) { return outer(ROUNDS) == 1; }
+";
+
+/// A program that is compiled here, and a recording of it.
+struct Recorded<'a> {
+    scratch: &'a Scratch,
+    folder: PathBuf,
+    recording: String,
+}
+
+fn compile(folder: &Path, out: &str, options: &[&str]) -> Result<(), Verdict> {
+    std::fs::write(folder.join("program.c"), SOURCE)?;
+    let own = ["-O2", "-g", "-DROUNDS=400000000ul", "-o", out, "program.c"];
+    in_folder(folder, "gcc", &[&own, options].concat())
+}
+
+fn in_folder(folder: &Path, program: &str, arguments: &[&str]) -> Result<(), Verdict> {
+    let mut command = Command::new(program);
+    let output = command.args(arguments).current_dir(folder).output();
+    let cannot = |why: String| Err(Verdict::CannotTell(format!("{program} {arguments:?}: {why}")));
+    match output {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => cannot(String::from_utf8_lossy(&output.stderr).into_owned()),
+        Err(error) => cannot(error.to_string()),
+    }
+}
+
+impl<'a> Recorded<'a> {
+    fn new(scratch: &'a Scratch, options: &[&str]) -> Result<Recorded<'a>, Verdict> {
+        let folder = scratch.path().join("build");
+        std::fs::create_dir(&folder)?;
+        compile(&folder, "program", options)?;
+        let recording = scratch.path().join("recording").display().to_string();
+        let program = folder.join("program").display().to_string();
+        let arguments = ["-o", &recording, "--report=/dev/null", "--", &program];
+        profile(scratch, By::Kernel, &arguments)?;
+        Ok(Recorded {
+            scratch,
+            folder,
+            recording,
+        })
+    }
+
+    fn run(&self, program: &str, arguments: &[&str]) -> Result<(), Verdict> {
+        in_folder(&self.folder, program, arguments)
+    }
+
+    /// Whether the report has the inlined function, on its line, with nearly all of the time.
+    fn is_known(&self) -> Result<bool, Verdict> {
+        let outcome = profile(self.scratch, By::Kernel, &["--json", &self.recording])?;
+        let report: serde_json::Value = serde_json::from_str(&outcome.stdout_text())
+            .map_err(|_| Verdict::Wrong(outcome.stderr_text()))?;
+        let total = number(&report["total"]);
+        let functions = array(&report, "functions");
+        let of = |name: &str| functions.iter().find(|it| it["name"] == name);
+        let has_most = |name| of(name).is_some_and(|it| number(&it["self"]) > 0.9 * total);
+        let lines = array(&report, "lines").iter();
+        let of_loop = lines.filter(|it| {
+            let line = it["line"].as_str().unwrap_or_default();
+            line.ends_with("program.c:4") || line.ends_with("program.c:5")
+        });
+        let of_loop: f64 = of_loop.map(|it| number(&it["self"])).sum();
+        let is_named = has_most("inlined");
+        if is_named != (of_loop > 0.9 * total) {
+            return Err(Verdict::Wrong(format!("a name without a line: {report:#}")));
+        }
+        Ok(is_named)
+    }
+
+    fn expect(&self, must: bool, what: &str) -> Result<(), Verdict> {
+        match self.is_known()? == must {
+            true => Ok(()),
+            false => Err(Verdict::Wrong(format!("{what}: known is not {must}"))),
+        }
+    }
+}
+
+const KEEP: [&str; 3] = ["--only-keep-debug", "program", "program.debug"];
+
+/// A file beside the program, or in a folder of such files, that the program names; not one of another
+/// build.
+fn linked(scratch: &Scratch) -> Result<(), Verdict> {
+    let recorded = Recorded::new(scratch, &["-Wl,--build-id"])?;
+    let folder = &recorded.folder;
+    recorded.expect(true, "whole")?;
+    recorded.run("objcopy", &KEEP)?;
+    recorded.run("strip", &["program"])?;
+    recorded.expect(false, "stripped, without a link")?;
+    recorded.run("objcopy", &["--add-gnu-debuglink=program.debug", "program"])?;
+    recorded.expect(true, "beside it")?;
+    std::fs::create_dir(folder.join(".debug"))?;
+    let moved = folder.join(".debug/program.debug");
+    std::fs::rename(folder.join("program.debug"), &moved)?;
+    recorded.expect(true, "in the folder")?;
+    std::fs::remove_file(&moved)?;
+    recorded.expect(false, "gone")?;
+    compile(folder, "other", &["-Wl,--build-id", "-DOTHER", "-O1"])?;
+    recorded.run("objcopy", &["--only-keep-debug", "other", "program.debug"])?;
+    recorded.expect(false, "another build's")
+}
+
+/// Without build identifiers, contents that sum up to what the program says.
+fn by_sum(scratch: &Scratch) -> Result<(), Verdict> {
+    let recorded = Recorded::new(scratch, &["-Wl,--build-id=none"])?;
+    recorded.run("objcopy", &KEEP)?;
+    recorded.run("strip", &["program"])?;
+    recorded.run("objcopy", &["--add-gnu-debuglink=program.debug", "program"])?;
+    recorded.expect(true, "as it was")?;
+    let file = recorded.folder.join("program.debug");
+    let mut bytes = std::fs::read(&file)?;
+    bytes.push(0);
+    std::fs::write(&file, bytes)?;
+    recorded.expect(false, "changed")
+}
+
+/// Units in files of their own (`.dwo`), and those in one package (`.dwp`).
+fn split(scratch: &Scratch) -> Result<(), Verdict> {
+    let recorded = Recorded::new(scratch, &["-gsplit-dwarf"])?;
+    let dwo = || -> Result<Vec<PathBuf>, Verdict> {
+        let entries = std::fs::read_dir(&recorded.folder)?.flatten();
+        let paths = entries.map(|entry| entry.path());
+        Ok(paths
+            .filter(|path| path.extension().is_some_and(|it| it == "dwo"))
+            .collect())
+    };
+    let units = dwo()?;
+    if units.is_empty() {
+        return Err(Verdict::CannotTell("gcc splits nothing".to_owned()));
+    }
+    recorded.expect(true, "units of their own")?;
+    recorded.run("dwp", &["-e", "program", "-o", "program.dwp"])?;
+    for unit in &units {
+        std::fs::remove_file(unit)?;
+    }
+    recorded.expect(true, "a package")?;
+    std::fs::remove_file(recorded.folder.join("program.dwp"))?;
+    // Lines are in the program itself.
+    let outcome = profile(scratch, By::Kernel, &["--json", &recorded.recording])?;
+    let text = outcome.stdout_text();
+    match text.contains("\"inlined\"") || !text.contains("program.c:5") {
+        false => Ok(()),
+        true => Err(Verdict::Wrong(format!("without its units: {text}"))),
+    }
+}
+
+fn compressed(scratch: &Scratch) -> Result<(), Verdict> {
+    let recorded = Recorded::new(scratch, &["-Wl,--build-id"])?;
+    for how in ["zlib", "zlib-gnu", "zstd"] {
+        let option = format!("--compress-debug-sections={how}");
+        recorded.run("objcopy", &[&option, "program"])?;
+        recorded.expect(true, how)?;
+        recorded.run("objcopy", &["--decompress-debug-sections", "program"])?;
+    }
+    Ok(())
+}
+
+/// What several programs have in common, in a file of its own.
+fn in_common(scratch: &Scratch) -> Result<(), Verdict> {
+    let recorded = Recorded::new(scratch, &["-Wl,--build-id"])?;
+    std::fs::copy(
+        recorded.folder.join("program"),
+        recorded.folder.join("other"),
+    )?;
+    recorded.run("dwz", &["-m", "common", "program", "other"])?;
+    recorded.expect(true, "in common")?;
+    std::fs::remove_file(recorded.folder.join("common"))?;
+    match recorded.is_known() {
+        Ok(true) => Err(Verdict::Wrong("what is gone is known".to_owned())),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,250 @@
+//! A file whose code was sampled. What is asked of it is looked up once, and kept for the next run.
+
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use rustc_hash::FxHashMap;
+use unspool_binary::{
+    FileAddress, FrameInformation, Function, LoadedBytes, Module, SourceFrame, SourceLine, SourceLines,
+    build_id_of,
+};
+use unspool_profile_record::Image;
+use unspool_unwind::{Entries, Section, undescribed_functions};
+
+use super::cache::Cache;
+use super::{FunctionLoops, Graph, Leave, Shape};
+
+/// How deep calls are followed to see whether they come back.
+const MOST_CALLS: u8 = 8;
+/// The most bytes of a function in which loops are looked for.
+const MOST_CODE: usize = 16 << 20;
+
+/// What is known of an address.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The functions that it is in, as debugging information has their names, with lines: those that were
+    /// inlined first, innermost first.
+    pub(crate) frames: Vec<SourceFrame>,
+    /// The line, where no function is known.
+    pub(crate) line: Option<SourceLine>,
+    /// The function that it is in, as the table of symbols has its name, and its code.
+    pub(crate) symbol: Option<(String, Range<u64>)>,
+}
+
+/// A file with code. Several threads may ask.
+#[derive(Debug)]
+pub(crate) struct CodeFile {
+    path: PathBuf,
+    /// Read where something is asked that was not kept.
+    module: OnceLock<Option<Module>>,
+    lines: LinesOfThreads,
+    cache: Mutex<Cache>,
+    /// Which functions may come back to who called them, by how deep calls are followed.
+    returning: Mutex<FxHashMap<(u64, u8), bool>>,
+}
+
+impl CodeFile {
+    /// The file of an image, if it is the one that was sampled; none for what is no file.
+    ///
+    /// # Errors
+    /// Says why the file is not read.
+    pub(crate) fn open(image: &Image, kept_in: Option<&Path>) -> Result<Option<CodeFile>, String> {
+        if !image.path.starts_with('/') || image.path.starts_with("//") {
+            return Ok(None);
+        }
+        let path = PathBuf::from(&image.path);
+        let build_id = build_id_of(&path)
+            .map_err(|error| format!("{error}: its functions have no names"))?;
+        if build_id.unwrap_or_default() != image.build_id {
+            return Err(format!(
+                "{} is not the file that was sampled: its functions have no names",
+                path.display()
+            ));
+        }
+        Ok(Some(CodeFile {
+            cache: Mutex::new(Cache::open(kept_in, &image.build_id, &path)),
+            lines: LinesOfThreads::of(&path),
+            module: OnceLock::new(),
+            returning: Mutex::default(),
+            path,
+        }))
+    }
+
+    fn cache(&self) -> MutexGuard<'_, Cache> {
+        locked(&self.cache)
+    }
+
+    fn module(&self) -> Option<&Module> {
+        let module = self.module.get_or_init(|| Module::open(&self.path).ok());
+        module.as_ref()
+    }
+
+    /// What is known of an address.
+    pub(crate) fn place(&self, address: u64) -> Place {
+        if let Some(known) = self.cache().place(address) {
+            return known;
+        }
+        let (frames, line) = self.lines.use_one(|lines| {
+            let frames = lines.frames(FileAddress(address));
+            let line = match frames.is_empty() {
+                true => lines.find(FileAddress(address)),
+                false => None,
+            };
+            (frames, line)
+        });
+        let symbol = self.symbol_at(address);
+        let place = Place {
+            frames,
+            line,
+            symbol: symbol.map(|it| (it.name(), it.address().0..it.end().0)),
+        };
+        self.cache().add_place(address, &place);
+        place
+    }
+
+    fn symbol_at(&self, address: u64) -> Option<Function<'_>> {
+        let (symbol, _) = self.module()?.function_at(FileAddress(address))?;
+        Some(symbol)
+    }
+
+    /// The code of the function that an address is in.
+    pub(crate) fn code_of(&self, address: u64) -> Option<Range<u64>> {
+        let known = self.cache().place(address);
+        let named = match known {
+            Some(place) => place.symbol.map(|(_, code)| code),
+            None => self
+                .symbol_at(address)
+                .map(|it| it.address().0..it.end().0),
+        };
+        named
+            .filter(|code| code.contains(&address))
+            .or_else(|| self.bounds_of(address))
+    }
+
+    /// The code of the function that an address is in, as call-frame information tells functions apart, or
+    /// else their instructions: all that is left of them where names were stripped.
+    pub(crate) fn bounds_of(&self, address: u64) -> Option<Range<u64>> {
+        let mut cache = self.cache();
+        let bounds = cache.bounds(|| {
+            let module = self.module();
+            module.map_or_else(Vec::new, |module| bounds(&self.path, module))
+        });
+        let behind = bounds.partition_point(|code| code.start <= address);
+        let code = &bounds[behind.checked_sub(1)?];
+        code.contains(&address).then(|| code.clone())
+    }
+
+    /// The instructions in a range.
+    pub(crate) fn bytes_of(&self, code: &Range<u64>) -> Option<Vec<u8>> {
+        let size = code.end.checked_sub(code.start)?;
+        let size = usize::try_from(size)
+            .ok()
+            .filter(|&size| size <= MOST_CODE)?;
+        let offset = self.module()?.offset_of(FileAddress(code.start))?;
+        let mut bytes = vec![0; size];
+        let file = File::open(&self.path).ok()?;
+        file.read_exact_at(&mut bytes, offset.0).ok()?;
+        Some(bytes)
+    }
+
+    /// The loops of the code in a range.
+    pub(crate) fn loops_of(&self, code: &Range<u64>) -> Option<FunctionLoops> {
+        let frames = |address| self.place(address).frames;
+        let known = self.cache().shape(code).cloned();
+        if let Some(shape) = known {
+            return Some(FunctionLoops::new(&shape, &frames));
+        }
+        let bytes = self.bytes_of(code)?;
+        let comes_back = |function| self.comes_back(function, MOST_CALLS);
+        let shape = Shape::of((&bytes[..], code.start), &comes_back);
+        self.cache().add_shape(code, &shape);
+        Some(FunctionLoops::new(&shape, &frames))
+    }
+
+    /// Whether the function at an address may come back to who called it, as far as code of this file
+    /// tells, and calls that are so deep. This is told of each depth alone, so that it does not depend on
+    /// what was asked before.
+    fn comes_back(&self, function: u64, depth: u8) -> bool {
+        let Some(depth) = depth.checked_sub(1) else {
+            return true;
+        };
+        if let Some(&known) = locked(&self.returning).get(&(function, depth)) {
+            return known;
+        }
+        let code = self.code_of(function).filter(|code| code.start == function);
+        let bytes = code.and_then(|code| self.bytes_of(&code));
+        let comes_back = bytes.is_none_or(|bytes| {
+            let inner = |callee| self.comes_back(callee, depth);
+            let ways = Graph::of(&bytes, function, &inner).ways_out();
+            ways.into_iter().any(|way| match way {
+                Leave::Unknown => true,
+                Leave::To(other) => inner(other),
+            })
+        });
+        locked(&self.returning).insert((function, depth), comes_back);
+        comes_back
+    }
+
+    /// The line of an instruction.
+    pub(crate) fn line(&self, address: u64) -> Option<SourceLine> {
+        self.lines.use_one(|lines| lines.find(FileAddress(address)))
+    }
+
+    /// Keeps what was found, for the next run.
+    pub(crate) fn keep(&self) {
+        self.cache().keep();
+    }
+}
+
+/// What a thread that panicked has left is whole: it is written at once.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The lines of a file. One thread at a time can use what reads them, so that there may be several.
+#[derive(Debug)]
+struct LinesOfThreads {
+    path: PathBuf,
+    idle: Mutex<Vec<SourceLines>>,
+}
+
+impl LinesOfThreads {
+    fn of(path: &Path) -> LinesOfThreads {
+        LinesOfThreads {
+            path: path.to_owned(),
+            idle: Mutex::default(),
+        }
+    }
+
+    fn use_one<T>(&self, asks: impl FnOnce(&SourceLines) -> T) -> T {
+        let idle = locked(&self.idle).pop();
+        let lines = idle.unwrap_or_else(|| SourceLines::open(&self.path));
+        let answer = asks(&lines);
+        locked(&self.idle).push(lines);
+        answer
+    }
+}
+
+fn section(loaded: &LoadedBytes) -> Section<'_> {
+    Section {
+        address: loaded.address.0,
+        bytes: &loaded.bytes,
+    }
+}
+
+/// The functions of a file, with names and without.
+fn bounds(path: &Path, module: &Module) -> Vec<Range<u64>> {
+    let information = FrameInformation::open(path).unwrap_or_default();
+    let entries = Entries::new(section(&information.frames));
+    let mut bounds: Vec<Range<u64>> = entries.map(|entry| entry.code).collect();
+    let code: Vec<Section<'_>> = information.code.iter().map(section).collect();
+    let named = module.functions();
+    let named: Vec<_> = named.map(|it| it.address().0..it.end().0).collect();
+    let entry = module.entry().0;
+    bounds.extend(undescribed_functions(&code, &bounds, &named, entry));
+    bounds.sort_unstable_by_key(|code| code.start);
+    bounds
+}
