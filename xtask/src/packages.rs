@@ -33,6 +33,8 @@ const PACKAGES: &[Package] = &[
     program("g++", "g++"),
     program("gfortran", "gfortran"),
     program("clang", "clang"),
+    program("clang-19", "clang-19"),
+    program("llvm-dwp-19", "llvm-19"),
     Package {
         name: "libomp-dev",
         sign: Sign::FileUnder("/usr/lib", "llvm-", "lib/libomp.so"),
@@ -49,6 +51,7 @@ const PACKAGES: &[Package] = &[
     program("bash", "bash"),
     program("bwrap", "bubblewrap"),
     program("bzip2", "bzip2"),
+    program("dwz", "dwz"),
     program("gdb", "gdb"),
     program("git", "git"),
     program("gzip", "gzip"),

@@ -160,7 +160,9 @@ pub(crate) fn split_off(path: &Path) -> Option<PathBuf> {
 fn has_dwarf(headers: &Headers<'_>) -> bool {
     let names = [".debug_info", ".debug_line", ".zdebug_info"];
     let is_there = |name: &str| {
-        let section = headers.sections.section_by_name(LittleEndian, name.as_bytes());
+        let section = headers
+            .sections
+            .section_by_name(LittleEndian, name.as_bytes());
         section.is_some_and(|(_, section)| section.sh_type(LittleEndian) != SHT_NOBITS)
     };
     names.into_iter().any(is_there)
@@ -176,7 +178,10 @@ fn common(path: &Path, data: Data<'_>, headers: &Headers<'_>) -> Option<PathBuf>
     let named = folder.parent()?.join(std::ffi::OsStr::from_bytes(name));
     let candidates = [Some(named), installed(build_id)];
     candidates.into_iter().flatten().find(|candidate| {
-        let its = candidate.is_file().then(|| build_id_of(candidate).ok()).flatten();
+        let its = candidate
+            .is_file()
+            .then(|| build_id_of(candidate).ok())
+            .flatten();
         its.flatten().as_deref() == Some(build_id)
     })
 }

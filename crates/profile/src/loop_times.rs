@@ -48,7 +48,13 @@ impl Loops {
     fn of(paths: &NamedPaths<'_>) -> Loops {
         // In one order always, so that a recording is told in the same words whenever it is.
         let mut frames: Vec<(u32, &Frame)> = Vec::with_capacity(paths.recording.frames.len());
-        frames.extend(paths.recording.frames.iter().map(|(number, it)| (*number, it)));
+        frames.extend(
+            paths
+                .recording
+                .frames
+                .iter()
+                .map(|(number, it)| (*number, it)),
+        );
         frames.sort_unstable_by_key(|(number, _)| *number);
         let code_of = |(_, frame): &(u32, &Frame)| {
             let code = paths.names.code_of(frame)?;
@@ -86,7 +92,6 @@ impl Loops {
 /// The time in each loop: of a path that leads through it several times, once.
 fn times_of_loops(paths: &NamedPaths<'_>) -> Vec<LoopTime> {
     let loops = Loops::of(paths);
-    paths.names.keep();
     let mut times: Vec<LoopTime> = loops.all.into_iter().map(of_nobody).collect();
     let mut counted_at = vec![usize::MAX; times.len()];
     for (number, sample) in paths.recording.samples.iter().enumerate() {

@@ -52,7 +52,11 @@ impl<'a> Names<'a> {
     pub(crate) fn new(recording: &'a Recording, kept_in: Option<&Path>) -> Names<'a> {
         let mut images: Vec<_> = recording.images.values().collect();
         images.sort_by_key(|image| image.number);
-        let used: FxHashSet<u32> = recording.frames.values().filter_map(|it| it.image).collect();
+        let used: FxHashSet<u32> = recording
+            .frames
+            .values()
+            .filter_map(|it| it.image)
+            .collect();
         images.retain(|image| used.contains(&image.number));
         let open = |image: &&Image| (image.number, CodeFile::open(image, kept_in));
         let opened: Vec<_> = images.par_iter().map(open).collect();
@@ -141,11 +145,6 @@ impl<'a> Names<'a> {
         self.file(image)?.loops_of(code)
     }
 
-    /// Keeps what was found, for the next run.
-    pub(crate) fn keep(&self) {
-        self.files.values().for_each(CodeFile::keep);
-    }
-
     /// The bytes of some code of an image, and what finds their lines.
     pub(crate) fn instructions_of(
         &self,
@@ -154,5 +153,12 @@ impl<'a> Names<'a> {
     ) -> Option<(Vec<u8>, impl Fn(u64) -> Option<SourceLine>)> {
         let file = self.file(image)?;
         Some((file.bytes_of(code)?, |address| file.line(address)))
+    }
+}
+
+/// What was asked for is kept for the next run, when nothing more is asked.
+impl Drop for Names<'_> {
+    fn drop(&mut self) {
+        self.files.values().for_each(CodeFile::keep);
     }
 }

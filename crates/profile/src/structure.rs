@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use unspool_binary::{SourceFrame, SourceLine};
 
 pub(crate) use code_file::{CodeFile, Place};
-use control_flow::{Graph, Leave};
+use control_flow::Graph;
 
 /// A loop of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]

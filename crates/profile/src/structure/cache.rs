@@ -160,7 +160,8 @@ impl Words {
     }
 
     fn list(self) -> Vec<String> {
-        let mut words: Vec<(usize, String)> = self.numbers.into_iter().map(|it| (it.1, it.0)).collect();
+        let mut words: Vec<(usize, String)> =
+            self.numbers.into_iter().map(|it| (it.1, it.0)).collect();
         words.sort_unstable();
         words.into_iter().map(|(_, word)| word).collect()
     }
@@ -201,24 +202,32 @@ impl Cache {
         };
         let path = directory.join(name);
         let names_from = NamesFrom::of(file);
-        let read = read(&path);
         let mut cache = Cache {
             path: Some(path),
             names_from,
             ..Cache::default()
         };
-        let Some(file) = read else {
-            return cache;
+        cache.add_kept();
+        cache
+    }
+
+    /// Adds what is kept and not known yet.
+    fn add_kept(&mut self) {
+        let Some(file) = self.path.as_deref().and_then(read) else {
+            return;
         };
         let is_sorted = |bounds: &Vec<Range<u64>>| bounds.is_sorted_by_key(|code| code.start);
-        cache.bounds = file.bounds.filter(is_sorted);
-        if file.names_from == cache.names_from {
+        let kept = file.bounds.filter(is_sorted);
+        self.bounds = self.bounds.take().or(kept);
+        if file.names_from == self.names_from {
             let places = file.places.into_iter();
-            cache.places = places.filter_map(|it| it.place(&file.words)).collect();
+            for (address, place) in places.filter_map(|it| it.place(&file.words)) {
+                self.places.entry(address).or_insert(place);
+            }
         }
-        let shapes = file.functions.into_iter();
-        cache.shapes = shapes.filter_map(Function::shape).collect();
-        cache
+        for (start, shape) in file.functions.into_iter().filter_map(Function::shape) {
+            self.shapes.entry(start).or_insert(shape);
+        }
     }
 
     /// What is known of an address.
@@ -247,11 +256,15 @@ impl Cache {
         self.is_changed = true;
     }
 
-    /// Writes what is new. Where that cannot be done, it is found again the next time.
+    /// Writes what is new, with what others have kept meanwhile. Where that cannot be done, it is found again
+    /// the next time.
     pub(crate) fn keep(&mut self) {
-        if let (Some(path), true) = (&self.path, self.is_changed) {
+        if !std::mem::replace(&mut self.is_changed, false) {
+            return;
+        }
+        self.add_kept();
+        if let Some(path) = &self.path {
             let _ = write(path, &self.file());
-            self.is_changed = false;
         }
     }
 
@@ -379,16 +392,16 @@ mod tests {
             Cache::open(Some(&inner), &[8; 8], Path::new("/nowhere")).shape(&CODE),
             None
         );
-        let mut nowhere = Cache::open(None, &BUILD_ID, Path::new("/nowhere"));
-        nowhere.add_shape(&CODE, &shape());
-        assert_eq!(nowhere.shape(&CODE), None);
     }
 
     /// Without an identifier, what was found is of the file as it was.
     #[test]
     fn a_file_without_an_identifier_is_known_until_it_changes() {
         let directory = tempfile::tempdir().unwrap();
-        let (inner, file) = (directory.path().join("inner"), directory.path().join("file"));
+        let (inner, file) = (
+            directory.path().join("inner"),
+            directory.path().join("file"),
+        );
         let open = || Cache::open(Some(&inner), &[], &file);
         open().add_shape(&CODE, &shape());
         assert!(!inner.exists(), "there is no such file");
@@ -401,6 +414,50 @@ mod tests {
         assert_eq!(open().shape(&CODE), None);
     }
 
+    fn place() -> Place {
+        let line = |line| {
+            let file = "a.c".to_owned();
+            Some(SourceLine { file, line })
+        };
+        let frame = |name: &str, at| SourceFrame {
+            function: Some(name.to_owned()),
+            line: line(at),
+        };
+        Place {
+            frames: vec![frame("inlined", 3), frame("outer", 9)],
+            line: line(3),
+            symbol: Some(("outer".to_owned(), CODE)),
+        }
+    }
+
+    /// Names are those of the files that they were looked up in; what may be known later is not kept.
+    #[test]
+    fn names_are_known_until_other_files_have_them() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        let open = || Cache::open(Some(&directory.path().join("inner")), &BUILD_ID, &file);
+        fs::write(&file, b"one").unwrap();
+        let mut cache = open();
+        cache.add_place(0x12, &place());
+        cache.bounds(|| vec![CODE]);
+        cache.keep();
+        let mut known = open();
+        assert_eq!(known.place(0x12), Some(place()));
+        assert_eq!(known.place(0x13), None);
+        assert_eq!(known.bounds(|| unreachable!()), [CODE]);
+        // Stripped, it has the same identifier.
+        fs::write(&file, b"other").unwrap();
+        let mut known = open();
+        assert_eq!(known.place(0x12), None);
+        assert_eq!(known.bounds(|| unreachable!()), [CODE]);
+        let mut partly = open();
+        partly.names_from.has_lines = true;
+        partly.add_place(0x12, &place());
+        partly.add_place(0x14, &Place::default());
+        let kept = partly.file().places;
+        assert_eq!(kept.iter().map(|it| it.address).collect::<Vec<_>>(), [0x12]);
+    }
+
     /// Whatever is in a file, what comes of it makes sense.
     #[test]
     fn what_makes_no_sense_is_not_believed() {
@@ -409,8 +466,25 @@ mod tests {
         let open = || Cache::open(Some(directory.path()), &BUILD_ID, Path::new("/nowhere"));
         let mut cache = open();
         cache.add_shape(&CODE, &shape());
+        cache.add_place(0x12, &place());
         cache.keep();
         let good: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        let no_names: [fn(&mut serde_json::Value); 4] = [
+            |file| file["places"][0]["frames"][0][0] = 9.into(),
+            |file| file["places"][0]["frames"][1][1][0] = 9.into(),
+            |file| file["places"][0]["symbol"][1]["end"] = 0.into(),
+            |file| file["words"] = serde_json::Value::Array(Vec::new()),
+        ];
+        for change in no_names {
+            let mut file = good.clone();
+            change(&mut file);
+            fs::write(&path, serde_json::to_vec(&file).unwrap()).unwrap();
+            assert_eq!(open().place(0x12), None, "{file}");
+        }
+        let mut file = good.clone();
+        file["bounds"] = serde_json::json!([{ "start": 9, "end": 10 }, { "start": 1, "end": 2 }]);
+        fs::write(&path, serde_json::to_vec(&file).unwrap()).unwrap();
+        assert_eq!(open().bounds(Vec::new), [0_u64..0; 0]);
         let changes: [fn(&mut serde_json::Value); 6] = [
             |file| file["version"] = 1.into(),
             |file| file["functions"][0]["loops"][1]["parent"] = 1.into(),

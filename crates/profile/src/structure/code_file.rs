@@ -8,14 +8,15 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustc_hash::FxHashMap;
 use unspool_binary::{
-    FileAddress, FrameInformation, Function, LoadedBytes, Module, SourceFrame, SourceLine, SourceLines,
-    build_id_of,
+    FileAddress, FrameInformation, Function, LoadedBytes, Module, SourceFrame, SourceLine,
+    SourceLines, build_id_of,
 };
 use unspool_profile_record::Image;
 use unspool_unwind::{Entries, Section, undescribed_functions};
 
 use super::cache::Cache;
-use super::{FunctionLoops, Graph, Leave, Shape};
+use super::control_flow::may_return;
+use super::{FunctionLoops, Shape};
 
 /// How deep calls are followed to see whether they come back.
 const MOST_CALLS: u8 = 8;
@@ -42,8 +43,16 @@ pub(crate) struct CodeFile {
     module: OnceLock<Option<Module>>,
     lines: LinesOfThreads,
     cache: Mutex<Cache>,
-    /// Which functions may come back to who called them, by how deep calls are followed.
-    returning: Mutex<FxHashMap<(u64, u8), bool>>,
+    /// Which functions may come back to who called them, of those that were asked for.
+    returning: Mutex<FxHashMap<u64, Depths>>,
+    file: OnceLock<Option<File>>,
+}
+
+/// How deep calls are followed where a function comes back, and where it does not.
+#[derive(Debug, Clone, Copy, Default)]
+struct Depths {
+    does: u8,
+    does_not: Option<u8>,
 }
 
 impl CodeFile {
@@ -56,8 +65,8 @@ impl CodeFile {
             return Ok(None);
         }
         let path = PathBuf::from(&image.path);
-        let build_id = build_id_of(&path)
-            .map_err(|error| format!("{error}: its functions have no names"))?;
+        let build_id =
+            build_id_of(&path).map_err(|error| format!("{error}: its functions have no names"))?;
         if build_id.unwrap_or_default() != image.build_id {
             return Err(format!(
                 "{} is not the file that was sampled: its functions have no names",
@@ -69,6 +78,7 @@ impl CodeFile {
             lines: LinesOfThreads::of(&path),
             module: OnceLock::new(),
             returning: Mutex::default(),
+            file: OnceLock::new(),
             path,
         }))
     }
@@ -115,9 +125,7 @@ impl CodeFile {
         let known = self.cache().place(address);
         let named = match known {
             Some(place) => place.symbol.map(|(_, code)| code),
-            None => self
-                .symbol_at(address)
-                .map(|it| it.address().0..it.end().0),
+            None => self.symbol_at(address).map(|it| it.address().0..it.end().0),
         };
         named
             .filter(|code| code.contains(&address))
@@ -145,7 +153,8 @@ impl CodeFile {
             .filter(|&size| size <= MOST_CODE)?;
         let offset = self.module()?.offset_of(FileAddress(code.start))?;
         let mut bytes = vec![0; size];
-        let file = File::open(&self.path).ok()?;
+        let file = self.file.get_or_init(|| File::open(&self.path).ok());
+        let file = file.as_ref()?;
         file.read_exact_at(&mut bytes, offset.0).ok()?;
         Some(bytes)
     }
@@ -165,26 +174,30 @@ impl CodeFile {
     }
 
     /// Whether the function at an address may come back to who called it, as far as code of this file
-    /// tells, and calls that are so deep. This is told of each depth alone, so that it does not depend on
-    /// what was asked before.
+    /// tells, and calls that are so deep. Whatever was asked before, the answer is the same: the deeper calls
+    /// are followed, the fewer functions come back.
     fn comes_back(&self, function: u64, depth: u8) -> bool {
-        let Some(depth) = depth.checked_sub(1) else {
+        let known = locked(&self.returning).get(&function).copied();
+        let Depths { does, does_not } = known.unwrap_or_default();
+        if depth <= does {
             return true;
-        };
-        if let Some(&known) = locked(&self.returning).get(&(function, depth)) {
-            return known;
+        }
+        if does_not.is_some_and(|least| least <= depth) {
+            return false;
         }
         let code = self.code_of(function).filter(|code| code.start == function);
         let bytes = code.and_then(|code| self.bytes_of(&code));
         let comes_back = bytes.is_none_or(|bytes| {
-            let inner = |callee| self.comes_back(callee, depth);
-            let ways = Graph::of(&bytes, function, &inner).ways_out();
-            ways.into_iter().any(|way| match way {
-                Leave::Unknown => true,
-                Leave::To(other) => inner(other),
+            may_return(&bytes, function, &|callee| {
+                self.comes_back(callee, depth - 1)
             })
         });
-        locked(&self.returning).insert((function, depth), comes_back);
+        let mut returning = locked(&self.returning);
+        let known = returning.entry(function).or_default();
+        match comes_back {
+            true => known.does = known.does.max(depth),
+            false => known.does_not = Some(known.does_not.map_or(depth, |least| least.min(depth))),
+        }
         comes_back
     }
 

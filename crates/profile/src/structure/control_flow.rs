@@ -21,7 +21,7 @@ pub(super) struct Block {
 
 /// How a function is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Leave {
+enum Leave {
     /// By a return, or in a way that cannot be followed.
     Unknown,
     /// By a jump to an address.
@@ -29,15 +29,17 @@ pub(crate) enum Leave {
 }
 
 /// The blocks of a function, in the order of their addresses.
-pub(crate) struct Graph {
+pub(super) struct Graph {
     pub(super) blocks: Vec<Block>,
     /// How it may be left behind each.
     leaves: Vec<Option<Leave>>,
+    /// The functions that each calls.
+    calls: Vec<Vec<u64>>,
 }
 
 impl Graph {
     /// That of the code from an address on. `comes_back`: whether the function at an address may.
-    pub(crate) fn of(code: &[u8], start: u64, comes_back: &dyn Fn(u64) -> bool) -> Graph {
+    pub(super) fn of(code: &[u8], start: u64, comes_back: &dyn Fn(u64) -> bool) -> Graph {
         let goes_on = |instruction: &Instruction| goes_on(instruction, comes_back);
         let decoder = Decoder::with_ip(64, code, start, DecoderOptions::NONE);
         let instructions: Vec<Instruction> = decoder.into_iter().collect();
@@ -63,6 +65,7 @@ impl Graph {
         }
         let mut blocks: Vec<Block> = Vec::with_capacity(leaders.len());
         let mut ends: Vec<Instruction> = Vec::with_capacity(leaders.len());
+        let mut calls: Vec<Vec<u64>> = Vec::with_capacity(leaders.len());
         let mut is_open = false;
         for instruction in &instructions {
             let here = instruction.ip();
@@ -73,33 +76,59 @@ impl Graph {
                     successors: Vec::new(),
                 });
                 ends.push(*instruction);
+                calls.push(Vec::new());
                 is_open = true;
             }
             if let (true, Some(block), Some(end)) = (is_open, blocks.last_mut(), ends.last_mut()) {
                 block.range.end = instruction.next_ip();
                 block.last = here;
                 *end = *instruction;
+                let own = calls.last_mut().zip(callee(instruction));
+                own.into_iter().for_each(|(own, callee)| own.push(callee));
                 is_open = goes_on(instruction);
             }
         }
         let leaves = ends.iter().map(|end| leave(end, &within)).collect();
         let falls: Vec<bool> = ends.iter().map(goes_on).collect();
         link(&mut blocks, &ends, &falls);
-        Graph { blocks, leaves }
-    }
-
-    /// How the function may be left, on ways from its start.
-    pub(crate) fn ways_out(&self) -> Vec<Leave> {
-        let mut is_reached = vec![false; self.blocks.len()];
-        let mut waiting: Vec<usize> = (0..self.blocks.len().min(1)).collect();
-        let mut ways = Vec::new();
-        while let Some(place) = waiting.pop() {
-            if !std::mem::replace(&mut is_reached[place], true) {
-                ways.extend(self.leaves[place]);
-                waiting.extend(&self.blocks[place].successors);
-            }
+        Graph {
+            blocks,
+            leaves,
+            calls,
         }
-        ways
+    }
+}
+
+/// Whether the function whose code begins at an address may come back to who called it. `comes_back`: whether
+/// others may, which is asked where it matters only.
+pub(super) fn may_return(code: &[u8], start: u64, comes_back: &dyn Fn(u64) -> bool) -> bool {
+    let graph = Graph::of(code, start, &|_| true);
+    let mut is_reached = vec![false; graph.blocks.len()];
+    let mut waiting: Vec<usize> = (0..graph.blocks.len().min(1)).collect();
+    // Blocks that are reached, if what they call comes back.
+    let mut doubtful = Vec::new();
+    loop {
+        let sure = waiting.pop();
+        let Some(place) = sure.or_else(|| doubtful.pop()) else {
+            return false;
+        };
+        let (calls, leave) = (&graph.calls[place], graph.leaves[place]);
+        if sure.is_some() {
+            if std::mem::replace(&mut is_reached[place], true) {
+                continue;
+            }
+            if !calls.is_empty() || matches!(leave, Some(Leave::To(_))) {
+                doubtful.push(place);
+                continue;
+            }
+        } else if !calls.iter().all(|&callee| comes_back(callee)) {
+            continue;
+        }
+        match leave {
+            Some(Leave::Unknown) => return true,
+            Some(Leave::To(other)) if comes_back(other) => return true,
+            _ => waiting.extend(&graph.blocks[place].successors),
+        }
     }
 }
 
@@ -146,10 +175,16 @@ fn target(instruction: &Instruction) -> Option<u64> {
     }
 }
 
+/// The function that is called, where the instruction says which.
+fn callee(instruction: &Instruction) -> Option<u64> {
+    let is_call = instruction.flow_control() == FlowControl::Call;
+    Some(instruction.near_branch_target()).filter(|&target| is_call && target != 0)
+}
+
 /// Whether the instruction behind may be the next one.
 fn goes_on(instruction: &Instruction, comes_back: &dyn Fn(u64) -> bool) -> bool {
-    if instruction.flow_control() == FlowControl::Call && instruction.near_branch_target() != 0 {
-        return comes_back(instruction.near_branch_target());
+    if let Some(callee) = callee(instruction) {
+        return comes_back(callee);
     }
     !instruction.is_invalid()
         && !matches!(
@@ -163,7 +198,7 @@ fn goes_on(instruction: &Instruction, comes_back: &dyn Fn(u64) -> bool) -> bool 
 
 #[cfg(test)]
 mod tests {
-    use super::Graph;
+    use super::{Graph, may_return};
 
     fn shape(code: &[u8]) -> Vec<(u64, u64, Vec<usize>)> {
         let blocks = Graph::of(code, 0x1000, &|_| true).blocks;
@@ -200,16 +235,35 @@ mod tests {
         let code = [0xff, 0xc0, 0xe8, 0xf9, 0x0f, 0, 0, 0xeb, 0xf7];
         let blocks = |comes_back: bool| {
             let graph = Graph::of(&code, 0x1000, &|to| to != 0x2000 || comes_back);
-            let first = graph.blocks[0].successors.clone();
-            (first, graph.ways_out().len())
+            graph.blocks[0].successors.clone()
         };
-        assert_eq!(blocks(true), (vec![0], 0));
-        assert_eq!(blocks(false), (vec![], 0));
-        let returns = Graph::of(&[0x74, 0x10, 0xc3], 0x1000, &|_| true);
-        assert_eq!(
-            returns.ways_out(),
-            [super::Leave::To(0x1012), super::Leave::Unknown]
-        );
+        assert_eq!(blocks(true), [0]);
+        assert_eq!(blocks(false), [0_usize; 0]);
+    }
+
+    #[test]
+    fn functions_come_back_if_what_they_cannot_do_without_does() {
+        let without = |never: &[u64], code: &[u8]| {
+            may_return(code, 0x1000, &|callee| !never.contains(&callee))
+        };
+        // jz 1012; ret
+        assert!(without(&[0x1012], &[0x74, 0x10, 0xc3]));
+        // jz 1012; int3
+        assert!(without(&[], &[0x74, 0x10, 0xcc]));
+        assert!(!without(&[0x1012], &[0x74, 0x10, 0xcc]));
+        // jz 1008; call 2000; ret; call 3000; ret
+        let mut code = vec![0x74, 6, 0xe8, 0xf9, 0x0f, 0, 0, 0xc3];
+        code.extend([0xe8, 0xf3, 0x1f, 0, 0, 0xc3]);
+        assert!(without(&[], &code));
+        assert!(without(&[0x2000], &code));
+        assert!(without(&[0x3000], &code));
+        assert!(!without(&[0x2000, 0x3000], &code));
+        // jmp rax, and jmp 1000: what is not known may, what goes round does not.
+        assert!(without(&[], &[0xff, 0xe0]));
+        assert!(!without(&[], &[0xeb, 0xfe]));
+        // Nobody is asked where there is another way: jz 1007; call 2000; ret
+        let code = [0x74, 5, 0xe8, 0xf9, 0x0f, 0, 0, 0xc3];
+        assert!(may_return(&code, 0x1000, &|_| unreachable!()));
     }
 
     #[test]

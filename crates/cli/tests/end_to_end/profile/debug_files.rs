@@ -16,7 +16,12 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         test("linked", linked),
         test("by_sum", by_sum),
-        test("split", split),
+        test("split", |scratch| {
+            split(scratch, "-gdwarf-5", "llvm-dwp-19")
+        }),
+        test("split_earlier", |scratch| {
+            split(scratch, "-gdwarf-4", "dwp")
+        }),
         test("compressed", compressed),
         test("in_common", in_common),
     ]
@@ -50,7 +55,11 @@ fn compile(folder: &Path, out: &str, options: &[&str]) -> Result<(), Verdict> {
 fn in_folder(folder: &Path, program: &str, arguments: &[&str]) -> Result<(), Verdict> {
     let mut command = Command::new(program);
     let output = command.args(arguments).current_dir(folder).output();
-    let cannot = |why: String| Err(Verdict::CannotTell(format!("{program} {arguments:?}: {why}")));
+    let cannot = |why: String| {
+        Err(Verdict::CannotTell(format!(
+            "{program} {arguments:?}: {why}"
+        )))
+    };
     match output {
         Ok(output) if output.status.success() => Ok(()),
         Ok(output) => cannot(String::from_utf8_lossy(&output.stderr).into_owned()),
@@ -147,8 +156,8 @@ fn by_sum(scratch: &Scratch) -> Result<(), Verdict> {
 }
 
 /// Units in files of their own (`.dwo`), and those in one package (`.dwp`).
-fn split(scratch: &Scratch) -> Result<(), Verdict> {
-    let recorded = Recorded::new(scratch, &["-gsplit-dwarf"])?;
+fn split(scratch: &Scratch, version: &str, packer: &str) -> Result<(), Verdict> {
+    let recorded = Recorded::new(scratch, &["-gsplit-dwarf", version])?;
     let dwo = || -> Result<Vec<PathBuf>, Verdict> {
         let entries = std::fs::read_dir(&recorded.folder)?.flatten();
         let paths = entries.map(|entry| entry.path());
@@ -161,7 +170,7 @@ fn split(scratch: &Scratch) -> Result<(), Verdict> {
         return Err(Verdict::CannotTell("gcc splits nothing".to_owned()));
     }
     recorded.expect(true, "units of their own")?;
-    recorded.run("dwp", &["-e", "program", "-o", "program.dwp"])?;
+    recorded.run(packer, &["-e", "program", "-o", "program.dwp"])?;
     for unit in &units {
         std::fs::remove_file(unit)?;
     }

@@ -7,12 +7,14 @@ use std::process::Command;
 use super::{Agreement, Wrong, compare};
 
 /// By what a program may be compiled, for sources that end so.
-const COMPILERS: [(&str, &str); 5] = [
+const COMPILERS: [(&str, &str); 7] = [
     ("gcc", "c"),
     ("g++", "cpp"),
     ("gfortran", "f90"),
     ("clang", "c"),
     ("clang++", "cpp"),
+    ("clang-19", "c"),
+    ("clang++-19", "cpp"),
 ];
 const LEVELS: [&str; 5] = ["-O0", "-O1", "-O2", "-O3", "-Os"];
 const FRAME_POINTERS: [&str; 2] = ["-fomit-frame-pointer", "-fno-omit-frame-pointer"];
@@ -87,8 +89,13 @@ fn sampled(mut builds: Vec<Build>) -> Vec<Build> {
 /// Compiles a program; none where the compiler is not there, or does not know the options.
 fn compiled(build: &Build, folder: &Path) -> Option<PathBuf> {
     let out = folder.join("program");
+    // Not every compiler here has a runtime for it.
+    let has_parallel_regions = std::fs::read_to_string(&build.source)
+        .is_ok_and(|text| text.to_lowercase().contains("omp"));
+    let openmp = has_parallel_regions.then_some("-fopenmp");
     let done = Command::new(build.compiler)
-        .args(["-g1", "-w", "-fopenmp", "-pthread"])
+        .args(["-g1", "-w", "-pthread"])
+        .args(openmp)
         .args(build.options)
         .arg("-o")
         .arg(&out)
