@@ -19,6 +19,11 @@ pub(crate) struct ProfileArguments {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
+    /// As a process of an MPI job, put the recordings of all ranks together in the file after -o: those that
+    /// they make now, or files, of which each adds up some; the first rank reports
+    #[arg(long, requires = "output", conflicts_with = "pid")]
+    pub(crate) by_ranks: bool,
+
     /// Sample a process that runs already, until it ends, --duration is over or Ctrl-C is pressed
     #[arg(
         short,

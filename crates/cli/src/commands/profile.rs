@@ -1,5 +1,6 @@
 //! `unspool profile`: where does the time go?
 
+mod by_ranks;
 mod observe;
 mod output;
 mod shown;
@@ -17,7 +18,7 @@ use unspool_profile_record::{ReadError, Recording, merge};
 use unspool_sampler::EventChoice;
 use unspool_sampler::perf_data::{self, PerfDataError};
 
-use self::output::Output;
+use self::output::{Output, named};
 use self::shown::{Beside, shown};
 use super::standard_output::print_result;
 use crate::arguments::{ProfileArguments, ScalingChoice, ViewChoice};
@@ -32,24 +33,41 @@ const START_BYTES: u64 = 64;
 pub(crate) fn profile(typed: &ProfileArguments) -> Result<u8, Failure> {
     tell_metrics_apart(&typed.metric)?;
     tell_events_apart(&typed.event)?;
-    let observes = typed.pid.is_some() || !typed.words.first().is_some_and(is_file);
-    if observes {
+    if observes(typed) {
         let waits = typed.off_cpu.then_some(WAITS);
         let events = typed.event.iter().map(EventChoice::name);
         know_events(&typed.metric, events.chain(waits))?;
     }
-    let (recording, status) = match (typed.pid, typed.words.as_slice()) {
-        (Some(pid), _) => (observe::process(pid, typed)?, exit_status::SUCCESS),
+    if typed.by_ranks {
+        return by_ranks::profile(typed);
+    }
+    let output = typed.output.as_deref().map(named).transpose()?;
+    let (recording, status) = gather(&typed.words, typed, output.as_deref())?;
+    present(&recording, status, typed)
+}
+
+/// Whether something is observed, and no file read.
+fn observes(typed: &ProfileArguments) -> bool {
+    typed.pid.is_some() || !typed.words.first().is_some_and(is_file)
+}
+
+/// What is recorded, or was before, and the status to end with. It is kept in a file, if one is given.
+fn gather(
+    words: &[OsString],
+    typed: &ProfileArguments,
+    output: Option<&Path>,
+) -> Result<(Recording, u8), Failure> {
+    let is_read = |recording| (recording, exit_status::SUCCESS);
+    match (typed.pid, words) {
+        (Some(pid), _) => observe::process(pid, typed, output).map(is_read),
         (None, [file]) if is_of_perf(Path::new(file)) => {
-            (import(Path::new(file), typed)?, exit_status::SUCCESS)
+            import(Path::new(file), output).map(is_read)
         }
-        (None, [file]) if is_recording(Path::new(file)) => {
-            (read(Path::new(file))?, exit_status::SUCCESS)
-        }
+        (None, [file]) if is_recording(Path::new(file)) => read(Path::new(file)).map(is_read),
         (None, files)
             if files.len() > 1 && files.iter().all(|file| is_recording(Path::new(file))) =>
         {
-            (merged(files, typed)?, exit_status::SUCCESS)
+            merged(files, output).map(is_read)
         }
         (None, [file, behind, ..])
             if is_recording(Path::new(file)) || is_of_perf(Path::new(file)) =>
@@ -59,16 +77,20 @@ pub(crate) fn profile(typed: &ProfileArguments) -> Result<u8, Failure> {
                 "{file} is a recording, and {behind} stands behind it"
             ));
             let help = "options stand before it; several recordings, and nothing else, are merged";
-            return Err(failure.with_help(help));
+            Err(failure.with_help(help))
         }
-        (None, words) => observe::program(words, typed)?,
-    };
-    if !observes {
+        (None, words) => observe::program(words, typed, output),
+    }
+}
+
+/// Shows and writes what was asked for; gives the status to end with.
+fn present(recording: &Recording, status: u8, typed: &ProfileArguments) -> Result<u8, Failure> {
+    if !observes(typed) {
         let waits = recording.waits.as_ref().map(|_| WAITS);
         let events = recording.events.values().map(|it| it.event.name.as_str());
         know_events(&typed.metric, events.chain(waits))?;
     }
-    let (shown, beside) = shown(&recording, typed.show.as_ref())?;
+    let (shown, beside) = shown(recording, typed.show.as_ref())?;
     let paths = paths_of(&shown);
     let mut profile = profile_of(&paths, typed);
     know_beside(&mut profile, &beside, typed);
@@ -334,7 +356,7 @@ fn start_of(path: &Path) -> Vec<u8> {
 }
 
 /// Recordings as one.
-fn merged(files: &[OsString], typed: &ProfileArguments) -> Result<Recording, Failure> {
+fn merged(files: &[OsString], output: Option<&Path>) -> Result<Recording, Failure> {
     let mut recordings = Vec::new();
     let mut problems = Vec::new();
     for file in files {
@@ -343,7 +365,7 @@ fn merged(files: &[OsString], typed: &ProfileArguments) -> Result<Recording, Fai
         problems.extend(recording.problems.iter().map(named));
         recordings.push(recording);
     }
-    let mut output = Output::open(typed.output.as_deref())?;
+    let mut output = Output::open(output)?;
     merge(&recordings, &mut output).map_err(anyhow::Error::new)?;
     let mut merged = output.read_again()?;
     merged.problems.extend(problems);
@@ -351,10 +373,10 @@ fn merged(files: &[OsString], typed: &ProfileArguments) -> Result<Recording, Fai
 }
 
 /// A recording of what `perf record` has written.
-fn import(path: &Path, typed: &ProfileArguments) -> Result<Recording, Failure> {
+fn import(path: &Path, output: Option<&Path>) -> Result<Recording, Failure> {
     let context = || format!("cannot use {}", path.display());
     let bytes = std::fs::read(path).with_context(context)?;
-    let mut output = Output::open(typed.output.as_deref())?;
+    let mut output = Output::open(output)?;
     let not_taken =
         perf_data::import(&bytes, observe::header(&[]), &mut output).map_err(|error| {
             let help = match error {

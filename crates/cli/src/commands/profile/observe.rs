@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -20,6 +21,7 @@ use crate::native_program::{ignore_interrupts, not_started, preload, status_of, 
 pub(super) fn program(
     words: &[OsString],
     typed: &ProfileArguments,
+    output: Option<&Path>,
 ) -> Result<(Recording, u8), Failure> {
     let sampling = sampling(typed);
     let mut command = Command::new(&words[0]);
@@ -35,7 +37,7 @@ pub(super) fn program(
     if let Some(library) = library {
         command.env("LD_PRELOAD", preload::variable(library));
     }
-    let mut output = Output::open(typed.output.as_deref())?;
+    let mut output = Output::open(output)?;
     let started = |program| {
         ignore_interrupts();
         termination::pass_on_to(program);
@@ -70,12 +72,16 @@ pub(super) fn program(
 }
 
 /// Samples a process until it ends, or the command is told to.
-pub(super) fn process(pid: u32, typed: &ProfileArguments) -> Result<Recording, Failure> {
+pub(super) fn process(
+    pid: u32,
+    typed: &ProfileArguments,
+    output: Option<&Path>,
+) -> Result<Recording, Failure> {
     if typed.backend == Some(BackendChoice::Timer) || typed.clock == ClockChoice::Wall {
         let problem = "timers are of programs that are started with them";
         return Err(Failure::new(problem).with_help("a process that runs needs --backend perf"));
     }
-    let mut output = Output::open(typed.output.as_deref())?;
+    let mut output = Output::open(output)?;
     termination::note();
     let (sampling, header) = (sampling(typed), header(&[]));
     unspool_sampler::attach(pid, &sampling, header, &mut output, termination::is_told)

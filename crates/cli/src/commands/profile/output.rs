@@ -20,7 +20,7 @@ pub(super) struct Output {
 
 /// A path in which `%r` stands for this process's rank in an MPI job, `%h` for the machine's name, and `%%`
 /// for a percent sign.
-fn named(path: &Path) -> Result<PathBuf, Failure> {
+pub(super) fn named(path: &Path) -> Result<PathBuf, Failure> {
     let bytes = path.as_os_str().as_bytes();
     let mut named = Vec::new();
     let mut rest = bytes.iter();
@@ -54,8 +54,6 @@ fn named(path: &Path) -> Result<PathBuf, Failure> {
 impl Output {
     /// Opens the file. What it has stays until something is written.
     pub(super) fn open(path: Option<&Path>) -> Result<Output, Failure> {
-        let path = path.map(named).transpose()?;
-        let path = path.as_deref();
         let open = |path: &Path| {
             let mut options = OpenOptions::new();
             let options = options.write(true).create(true).truncate(false);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use unspool_guests::Ending;
 
 use super::{By, array, by_both, check_shares, guest, number, profile, profiled};
-use crate::observer::{Verdict, natively, run, trial, unspool};
+use crate::observer::{COMMAND, Verdict, natively, run, trial, unspool};
 use crate::scratch::Scratch;
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -20,9 +20,21 @@ pub(crate) fn trials() -> Vec<Trial> {
     let said = by_both("ranks", said);
     let launched = ["mpiexec.mpich", "mpiexec.openmpi"].map(launched);
     let merged = by_both("ranks_merged", merged);
+    let together = |launcher: &'static str| {
+        trial(
+            format!("profile::ranks_together_by_{launcher}"),
+            move |scratch| together_launched(scratch, launcher),
+        )
+    };
+    let together = ["mpiexec.mpich", "mpiexec.openmpi"].map(together);
+    let in_a_tree = trial("profile::ranks_in_a_tree".to_owned(), in_a_tree);
+    let damaged = trial("profile::ranks_in_a_tree_damaged".to_owned(), damaged_share);
+    let refused = trial("profile::by_ranks_refused".to_owned(), by_ranks_refused);
+    let together = together.into_iter().chain([in_a_tree, damaged, refused]);
     let unknown = trial("profile::names_of_files".to_owned(), names_of_files);
     let merged = merged.into_iter().chain([unknown]);
-    said.into_iter().chain(launched).chain(merged).collect()
+    let all = said.into_iter().chain(launched).chain(merged);
+    all.chain(together).collect()
 }
 
 /// How long each rank was sampled, and what has none under nothing.
@@ -161,4 +173,206 @@ fn launched(scratch: &Scratch, launcher: &str) -> Result<(), Verdict> {
         true => Ok(()),
         false => Err(Verdict::Wrong(format!("{ranks:?}"))),
     }
+}
+
+/// Each rank of a job samples itself; what they have is one recording at the end, and nothing else is left.
+fn together_launched(scratch: &Scratch, launcher: &str) -> Result<(), Verdict> {
+    let there = natively(scratch, &["sh", "-c", "command -v \"$0\"", launcher]);
+    if run(scratch, &there)?.ending != Ending::Exited(0) {
+        return Err(Verdict::CannotTell(format!("there is no {launcher}")));
+    }
+    let sum = scratch.path().join("sum").display().to_string();
+    let report = scratch.path().join("report").display().to_string();
+    let own = [
+        "--by-ranks",
+        "-o",
+        &sum,
+        "--json",
+        "--report",
+        &report,
+        "--",
+    ];
+    let root = match launcher.ends_with("openmpi") {
+        true => &["--allow-run-as-root", "--oversubscribe"][..],
+        false => &[],
+    };
+    let words: Vec<OsString> = [&[launcher][..], root, &["-n", "3"]]
+        .concat()
+        .iter()
+        .map(OsString::from)
+        .chain(command(&own))
+        .chain(guest("")?)
+        .collect();
+    let outcome = run(scratch, &natively(scratch, &words))?;
+    let text = std::fs::read_to_string(&report).unwrap_or_default();
+    let json: Value = serde_json::from_str(&text)
+        .map_err(|_| Verdict::Wrong(format!("{:?}: {}", outcome.ending, outcome.stderr_text())))?;
+    check_shares(&json)?;
+    let ranks = seconds(&json);
+    let of = |rank| ranks.get(&Some(rank)).copied().unwrap_or(0.0);
+    let has_all = (0..3).map(of).all(|it| (1.1..1.4).contains(&it)) && ranks.len() == 3;
+    let is_left = std::path::Path::new(&format!("{sum}.ranks")).exists();
+    match has_all && !is_left && outcome.ending == Ending::Exited(0) {
+        true => Ok(()),
+        false => Err(Verdict::Wrong(format!(
+            "{ranks:?}, left: {is_left}, {:?}: {}",
+            outcome.ending,
+            outcome.stderr_text()
+        ))),
+    }
+}
+
+/// `unspool profile` with these options, as words.
+fn command(options: &[&str]) -> Vec<OsString> {
+    let own = [COMMAND.as_os_str().to_owned(), "profile".into()];
+    own.into_iter()
+        .chain(options.iter().map(OsString::from))
+        .collect()
+}
+
+/// Recordings of one process each, by number.
+fn small_parts(scratch: &Scratch, count: usize) -> Result<Vec<String>, Verdict> {
+    let path = |number| {
+        scratch
+            .path()
+            .join(format!("small-{number}"))
+            .display()
+            .to_string()
+    };
+    let parts: Vec<String> = (0..count).map(path).collect();
+    for part in &parts {
+        let words = [
+            "-o",
+            part,
+            "--report=/dev/null",
+            "--",
+            "sh",
+            "-c",
+            "i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done",
+        ];
+        profile(scratch, By::Kernel, &words)?;
+    }
+    Ok(parts)
+}
+
+/// Adds recordings up as a job of so many ranks; gives what the ranks have said, with their statuses.
+fn add_up(scratch: &Scratch, size: usize, sum: &str, parts: &[String]) -> Result<String, Verdict> {
+    let own = command(&["--by-ranks", "--json", "-o", sum]);
+    let script = format!(
+        "for rank in $(seq 0 {}); do {{ PMI_RANK=$rank PMI_SIZE={size} \"$@\" > {sum}.json.$rank; echo $rank: $?; }} & done; wait",
+        size - 1
+    );
+    let words: Vec<OsString> = ["sh", "-c", &script, "job"]
+        .iter()
+        .map(OsString::from)
+        .chain(own)
+        .chain(parts.iter().map(OsString::from))
+        .collect();
+    let outcome = run(scratch, &natively(scratch, &words))?;
+    Ok(format!(
+        "{}{}",
+        outcome.stdout_text(),
+        outcome.stderr_text()
+    ))
+}
+
+/// Whatever the number of ranks and of recordings, the sum is that of all, and what an earlier job has left
+/// is not taken for a part.
+fn in_a_tree(scratch: &Scratch) -> Result<(), Verdict> {
+    let parts = small_parts(scratch, 7)?;
+    let words: Vec<&str> = ["--json"]
+        .into_iter()
+        .chain(parts.iter().map(String::as_str))
+        .collect();
+    let at_once: Value = serde_json::from_str(&profile(scratch, By::Kernel, &words)?.stdout_text())
+        .map_err(|_| Verdict::Wrong("no JSON".to_owned()))?;
+    for size in [1, 2, 3, 5, 7, 8, 11] {
+        let sum = scratch
+            .path()
+            .join(format!("sum-{size}"))
+            .display()
+            .to_string();
+        // An earlier job was killed after one rank had asked and one had given.
+        let folder = std::path::PathBuf::from(format!("{sum}.ranks"));
+        std::fs::create_dir(&folder)?;
+        std::fs::write(folder.join("wanted-1"), "0123456789abcdef")?;
+        std::fs::write(folder.join("given-2-0123456789abcdef"), "of another job")?;
+        let said = add_up(scratch, size, &sum, &parts)?;
+        let of_all: Value = std::fs::read_to_string(format!("{sum}.json.0"))
+            .ok()
+            .and_then(|text| serde_json::from_str(&text).ok())
+            .ok_or_else(|| Verdict::Wrong(format!("{size} ranks: {said}")))?;
+        let is_same = ["functions", "calling_contexts", "threads", "total", "user"]
+            .iter()
+            .all(|name| of_all[name] == at_once[name]);
+        let only_first = (1..size).all(|rank| {
+            std::fs::metadata(format!("{sum}.json.{rank}")).is_ok_and(|it| it.len() == 0)
+        });
+        let all_well = (0..size).all(|rank| said.contains(&format!("{rank}: 0")));
+        if !is_same || !only_first || !all_well {
+            return Err(Verdict::Wrong(format!(
+                "{size} ranks: {said}{of_all:#}{at_once:#}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// A rank that cannot read its share is told of; the others' are there.
+fn damaged_share(scratch: &Scratch) -> Result<(), Verdict> {
+    let parts = small_parts(scratch, 4)?;
+    let whole = std::fs::read(&parts[3])?;
+    std::fs::write(&parts[3], &whole[..whole.len() - 20])?;
+    let sum = scratch.path().join("sum").display().to_string();
+    let cut = add_up(scratch, 4, &sum, &parts)?;
+    // What is no recording at all is found by the rank that has it.
+    std::fs::write(&parts[3], b"nothing")?;
+    let other = scratch.path().join("other").display().to_string();
+    let none = add_up(scratch, 4, &other, &parts)?;
+    let threads = |file: &str| -> Result<usize, Verdict> {
+        let text = profile(scratch, By::Kernel, &["--json", file])?.stdout_text();
+        let json: Value = serde_json::from_str(&text).unwrap_or_default();
+        Ok(array(&json, "threads").len())
+    };
+    let (of_cut, of_none) = (threads(&sum)?, threads(&other)?);
+    let is_told = cut.contains("rank 3: ") && cut.contains("0: 2") && none.contains("rank 3: ");
+    match is_told && of_cut == 4 && of_none == 3 {
+        true => Ok(()),
+        false => Err(Verdict::Wrong(format!(
+            "{of_cut}, {of_none}: {cut}\n{none}"
+        ))),
+    }
+}
+
+fn by_ranks_refused(scratch: &Scratch) -> Result<(), Verdict> {
+    let cases: [(&[&str], &[(&str, &str)], &str); 4] = [
+        (&["-o", "sum"], &[], "no process of an MPI job"),
+        (&["-o", "sum"], &[("PMI_RANK", "1")], "how many ranks"),
+        (
+            &["-o", "sum"],
+            &[("PMI_RANK", "2"), ("PMI_SIZE", "2")],
+            "how many ranks",
+        ),
+        (
+            &["-o", "sum-%r"],
+            &[("PMI_RANK", "0"), ("PMI_SIZE", "1")],
+            "one sum of all ranks",
+        ),
+    ];
+    for (options, variables, told) in cases {
+        let words = [&["profile", "--by-ranks"], options, &["--", "echo", "ran"]].concat();
+        let mut command = unspool(scratch, &words);
+        for (name, value) in variables {
+            command = command.variable(name, value);
+        }
+        let outcome = run(scratch, &command)?;
+        let said = outcome.stderr_text();
+        if outcome.ending != Ending::Exited(125) || !said.contains(told) {
+            return Err(Verdict::Wrong(format!(
+                "{options:?}: {:?}, {said}",
+                outcome.ending
+            )));
+        }
+    }
+    Ok(())
 }
