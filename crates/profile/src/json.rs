@@ -93,7 +93,7 @@ impl Profile {
                     self_weight: one.self_weight,
                     total_weight: one.total_weight,
                     spread: None,
-                    place: Place::Loop,
+                    place: Place::Loop(&one.image, one.code.address),
                 }),
             }));
         }

@@ -14,7 +14,7 @@ pub(crate) struct Known<'a> {
     pub(crate) total_weight: u64,
     /// How the time in a function is spread over threads.
     pub(crate) spread: Option<&'a Spread>,
-    pub(crate) place: Place,
+    pub(crate) place: Place<'a>,
 }
 
 impl<'a> Known<'a> {
@@ -34,8 +34,13 @@ fn beside(name: &str, other: &Profile, own: &Profile) -> Beside {
         name: name.to_owned(),
         functions: vec![[0.0; 2]; own.functions.len()],
         contexts: vec![[0.0; 2]; own.tree.nodes().len()],
+        loops: FxHashMap::default(),
     };
     let both = |weights: [u64; 2]| weights.map(|weight| other.unit.number(weight as f64));
+    for one in &other.loops {
+        let of_image = beside.loops.entry(one.image.clone()).or_default();
+        of_image.insert(one.code.address, both([one.self_weight, one.total_weight]));
+    }
     let places = own.functions.iter().enumerate();
     let places: FxHashMap<(&str, &str), usize> = places
         .map(|(place, function)| ((&*function.name, &*function.image), place))
@@ -67,7 +72,7 @@ fn beside(name: &str, other: &Profile, own: &Profile) -> Beside {
 }
 
 impl Profile {
-    /// Has metrics know of what else was sampled in the same run: its name, and its profile.
+    /// Has metrics know of what else was sampled in the same run: its name, and its profile with its loops.
     pub fn beside(&mut self, others: &[(&str, &Profile)]) {
         let others = others.iter();
         let others = others.map(|(name, other)| beside(name, other, self));
@@ -105,8 +110,10 @@ impl Profile {
 
 #[cfg(test)]
 mod tests {
+    use crate::loop_times::LoopTime;
     use crate::named_paths::NamedPaths;
     use crate::recordings::of_threads;
+    use crate::structure::Loop;
 
     use super::*;
 
@@ -189,5 +196,43 @@ mod tests {
         assert_eq!(of("{total off-cpu}", "work+0x10"), [Some(7.0), Some(6.0)]);
         assert_eq!(of("{off-cpu} / self", "main+0x10"), [Some(0.0), Some(0.0)]);
         assert_eq!(of("{cycles}", "main+0x10"), [None, None]);
+    }
+
+    #[test]
+    fn loops_have_what_was_sampled_in_the_same_loop() {
+        let recording = of_threads(&[&[(&["main"], 1_000_000_000)]]);
+        let mut profile = Profile::new(&NamedPaths::new(&recording));
+        let mut other = profile.clone();
+        other.loops = vec![LoopTime {
+            code: Loop {
+                address: 0x14,
+                line: None,
+                parent: None,
+                depth: 0,
+                is_irreducible: false,
+            },
+            function: "main".to_owned(),
+            image: "/bin/a".to_owned(),
+            self_weight: 2_000_000_000,
+            total_weight: 5_000_000_000,
+        }];
+        profile.beside(&[("off-cpu", &other)]);
+        let of = |formula: &str, place| {
+            let metric: Metric = format!("x = {formula}").parse().expect("a metric");
+            let known = Known {
+                self_weight: 1_000_000_000,
+                total_weight: 1_000_000_000,
+                spread: None,
+                place,
+            };
+            profile.value_of(&metric, known)
+        };
+        let it = Place::Loop("/bin/a", 0x14);
+        assert_eq!(of("{off-cpu} / self", it), Some(2.0));
+        assert_eq!(of("{total off-cpu}", it), Some(5.0));
+        for other in [Place::Loop("/bin/a", 0x10), Place::Loop("/bin/b", 0x14)] {
+            assert_eq!(of("{off-cpu}", other), Some(0.0));
+        }
+        assert_eq!(of("{cycles}", it), None);
     }
 }

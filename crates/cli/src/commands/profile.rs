@@ -162,10 +162,16 @@ fn know_beside(profile: &mut Profile, beside: &Beside, typed: &ProfileArguments)
             .iter()
             .any(|it| it.events().any(|it| it == name))
     };
+    let profile_of = |recording: &Recording| {
+        let paths = paths_of(recording);
+        let mut profile = Profile::new(&paths);
+        profile.loops = paths.loop_times();
+        profile
+    };
     let meant: Vec<(&str, Profile)> = beside
         .named()
         .filter(|(name, _)| is_meant(name))
-        .map(|(name, recording)| (name, Profile::new(&NamedPaths::new(recording))))
+        .map(|(name, recording)| (name, profile_of(recording)))
         .collect();
     let meant: Vec<(&str, &Profile)> = meant.iter().map(|(name, it)| (*name, it)).collect();
     profile.beside(&meant);

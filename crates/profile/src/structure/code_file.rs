@@ -99,11 +99,9 @@ impl CodeFile {
         }
         let (frames, line) = self.lines.use_one(|lines| {
             let frames = lines.frames(FileAddress(address));
-            let line = match frames.is_empty() {
-                true => lines.find(FileAddress(address)),
-                false => None,
-            };
-            (frames, line)
+            let is_named = frames.iter().any(|frame| frame.function.is_some());
+            let line = (!is_named).then(|| lines.find(FileAddress(address)));
+            (frames, line.flatten())
         });
         let symbol = self.symbol_at(address);
         let place = Place {
