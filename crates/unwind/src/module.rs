@@ -117,6 +117,14 @@ impl Module<'_> {
         call_frame_information::find(self.header, self.frames, address)
     }
 
+    /// Whether the code at an address of the file is what handlers of signals return to: `mov rax, 15` and
+    /// `syscall`, which debuggers know by their bytes as well.
+    pub(crate) fn is_signal_return(&self, address: u64) -> bool {
+        const CODE: [u8; 9] = [0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05];
+        let (window, length) = self.code.window(address);
+        window[..length].starts_with(&CODE)
+    }
+
     /// The function at an address of the file, of which call-frame information says nothing.
     pub(crate) fn function(&self, address: u64) -> Option<Range<u64>> {
         let behind = self.functions.partition_point(|start| *start <= address);

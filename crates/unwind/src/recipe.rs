@@ -83,6 +83,52 @@ pub struct Recipe {
 }
 
 impl Recipe {
+    /// That of the frame in which a thread begins: there is no caller.
+    pub(crate) const OUTERMOST: Recipe = {
+        let mut rules = [Rule::Same; COLUMNS];
+        rules[RETURN_ADDRESS as usize] = Rule::Undefined;
+        Recipe {
+            cfa: Cfa::Register {
+                number: RSP,
+                offset: 0,
+            },
+            rules,
+            is_signal_frame: false,
+        }
+    };
+
+    /// That of the code to which the handler of a signal returns, which asks the kernel to go on where the
+    /// signal came: what the kernel has put on the stack for that begins at the stack pointer.
+    ///
+    /// Source: `struct ucontext` and `struct sigcontext` of Linux for x86-64.
+    pub(crate) const SIGNAL_RETURN: Recipe = {
+        const fn at(offset: i16) -> Rule {
+            Rule::AtRegister {
+                number: RSP,
+                offset,
+            }
+        }
+        let mut rules = [Rule::Same; COLUMNS];
+        // rax, rdx, rcx, rbx, rsi, rdi, rbp, rsp.
+        let places = [144, 136, 152, 128, 112, 104, 120, 160];
+        let mut number = 0;
+        while number < 8 {
+            rules[number] = at(places[number]);
+            rules[number + 8] = at(40 + 8 * number as i16);
+            number += 1;
+        }
+        rules[RETURN_ADDRESS as usize] = at(168);
+        Recipe {
+            cfa: Cfa::AtRegister {
+                number: RSP,
+                offset: 160,
+                plus: 0,
+            },
+            rules,
+            is_signal_frame: true,
+        }
+    };
+
     /// The frame of a function that has just been called.
     #[must_use]
     pub fn at_entry() -> Recipe {

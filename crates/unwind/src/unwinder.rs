@@ -13,6 +13,13 @@ use crate::validation::{self, Certainty};
 /// How many words of the stack are looked at for a return address.
 const SCANNED: u64 = 512;
 
+/// Where a handler returns to, of which call-frame information says nothing.
+const SIGNAL_RETURN: Known<Recipe> = Known {
+    recipe: Recipe::SIGNAL_RETURN,
+    method: Method::CallFrameInformation,
+    function: 0,
+};
+
 /// Goes from frames to their callers. Each thread has its own.
 pub struct Unwinder {
     cache: Cache,
@@ -82,10 +89,16 @@ impl Unwinder {
     ) -> Result<Step<Found>, Failure> {
         let address = registers.lookup_address();
         let module = modules.module_at(address);
-        let Some(known) = module
-            .as_ref()
-            .and_then(|module| self.find(module, address))
-        else {
+        let known = module.as_ref().and_then(|module| {
+            // The instruction before is not its caller's.
+            let is_signal_return = module.entry(address.wrapping_sub(module.bias)).is_none()
+                && module.is_signal_return(registers.pc.wrapping_sub(module.bias));
+            match is_signal_return {
+                true => Some(SIGNAL_RETURN),
+                false => self.find(module, address),
+            }
+        });
+        let Some(known) = known else {
             return without_recipe(modules, registers, read);
         };
         let expressions = module
@@ -172,9 +185,11 @@ fn returns_to(modules: &(impl Modules + ?Sized), address: u64) -> bool {
     module.is_some_and(|module| {
         let link = address.wrapping_sub(module.bias);
         let is_behind_handler = || {
-            module
-                .entry(link)
-                .is_some_and(|entry| entry.is_signal_frame)
+            let entry = module.entry(link);
+            entry.map_or_else(
+                || module.is_signal_return(link),
+                |entry| entry.is_signal_frame,
+            )
         };
         validation::call_before(&module, address).is_some() || is_behind_handler()
     })

@@ -74,6 +74,10 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.push(trial("profile::shares_static".to_owned(), |scratch| {
         shares(scratch, By::Kernel, "static")
     }));
+    trials.push(trial(
+        "profile::shares_static_without_information".to_owned(),
+        bare_static,
+    ));
     trials.extend(debug_files::trials());
     trials.extend(events::trials());
     trials.extend(frames::trials());
@@ -247,6 +251,16 @@ fn stripped(scratch: &Scratch, by: By) -> Result<(), Verdict> {
 /// Without call-frame information either, functions are told apart by their instructions, and unwound by
 /// them.
 fn bare(scratch: &Scratch, by: By) -> Result<(), Verdict> {
+    bare_variant(scratch, by, "")
+}
+
+/// The same of a program that has the C library in itself: where threads begin and handlers return to, it says
+/// nothing either.
+fn bare_static(scratch: &Scratch) -> Result<(), Verdict> {
+    bare_variant(scratch, By::Kernel, "static")
+}
+
+fn bare_variant(scratch: &Scratch, by: By, variant: &str) -> Result<(), Verdict> {
     let program = scratch.path().join("shares-bare");
     let sections = [
         "--remove-section=.eh_frame",
@@ -255,7 +269,7 @@ fn bare(scratch: &Scratch, by: By) -> Result<(), Verdict> {
     let stripped = std::process::Command::new("objcopy")
         .args(sections)
         .arg("--strip-all")
-        .args([&guest("")?[0], program.as_os_str()])
+        .args([&guest(variant)?[0], program.as_os_str()])
         .status();
     if !stripped.is_ok_and(|status| status.success()) {
         return Err(Verdict::CannotTell("objcopy fails".to_owned()));

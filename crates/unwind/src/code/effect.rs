@@ -46,6 +46,8 @@ pub(super) enum Effect {
     Compare(u8, u8),
     /// `leave`.
     Leave,
+    /// The frame pointer becomes zero.
+    ZeroFramePointer,
     /// A register becomes something else.
     Change(u8),
     /// Two registers do.
@@ -171,6 +173,9 @@ impl Operands<'_> {
             0xc9 => Effect::Leave,
             0x89 | 0x8b if self.is_wide() => self.move_wide(),
             0x8d => self.load_address(),
+            0x31 | 0x33 if self.register() == RBP && self.other() == Some(RBP) => {
+                Effect::ZeroFramePointer
+            }
             0x81 | 0x83 => self.arithmetic_with_immediate(),
             0x39 | 0x3b if self.is_wide() => match self.other() {
                 Some(other) => Effect::Compare(self.register(), other),

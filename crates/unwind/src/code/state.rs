@@ -13,6 +13,8 @@ pub(super) enum Value {
     Cfa(i32),
     /// So many bytes from the stack pointer where it was aligned.
     Aligned(i32),
+    /// Zero, in the frame pointer, whose value at the function's entry is nowhere.
+    EndOfStack,
     /// Something else.
     Other,
 }
@@ -166,6 +168,15 @@ impl State {
             } => self.load(register, self.get(base).plus(offset)),
             Effect::Align(RSP) | Effect::Change(RSP) => self.move_stack(),
             Effect::Align(register) | Effect::Change(register) => self.set(register, Value::Other),
+            Effect::ZeroFramePointer => {
+                let is_lost = self.get(RBP) == Value::Entry(RBP)
+                    && column(RBP).is_some_and(|column| self.saved[column].is_none());
+                let value = match is_lost {
+                    true => Value::EndOfStack,
+                    false => Value::Other,
+                };
+                self.set(RBP, value);
+            }
             Effect::ChangeTwo(one, other) => {
                 self.set(one, Value::Other);
                 self.set(other, Value::Other);
@@ -360,8 +371,19 @@ impl State {
         }
     }
 
+    /// Whether a thread begins here. Who begins one marks the outermost frame by a frame pointer of zero
+    /// (System V ABI for x86-64, 3.4.1), and keeps nothing of what was there before; and the stack is not
+    /// one on which the function was called.
+    fn is_outermost(&self) -> bool {
+        let was_called = matches!(self.get(RSP), Value::Cfa(offset) if offset < 0);
+        self.get(RBP) == Value::EndOfStack && !was_called
+    }
+
     /// How to go to the caller from here.
     pub(super) fn recipe(&self) -> Option<Recipe> {
+        if self.is_outermost() {
+            return Some(Recipe::OUTERMOST);
+        }
         let mut recipe = Recipe::with_cfa(self.cfa()?);
         for (number, saved) in CALLEE_SAVED.iter().zip(&self.saved) {
             if let Some(rule) = saved.and_then(|saved| self.rule(saved)) {

@@ -208,6 +208,43 @@ fn agrees_with_the_compiler() {
     }
 }
 
+/// The recipe for the instruction at an offset of some code, which is a function.
+fn recipe_in(code: &[u8], offset: u64) -> Option<Recipe> {
+    let code = ImageCode::Bytes(Section {
+        address: 0x1000,
+        bytes: code,
+    });
+    let function = FunctionCode {
+        code: &code,
+        range: code.range(),
+    };
+    Analysis::default().recipe(&function, 0x1000 + offset)
+}
+
+/// As `_start`, `clone` and `clone3` do it; a function that has kept the frame pointer before, or was called
+/// on this stack, has a caller.
+#[test]
+fn who_marks_the_outermost_frame_has_no_caller() {
+    let is_outermost = |code: &[u8], offset| recipe_in(code, offset) == Some(Recipe::OUTERMOST);
+    // xor ebp, ebp; and rsp, -16; mov rdi, r8; call rdx; mov rdi, rax
+    let clone3 = [
+        0x31, 0xed, 0x48, 0x83, 0xe4, 0xf0, 0x4c, 0x89, 0xc7, 0xff, 0xd2, 0x48, 0x89, 0xc7,
+    ];
+    assert!(is_outermost(&clone3, 10));
+    // xor ebp, ebp; pop rax; pop rdi; call rax; hlt
+    let clone = [0x31, 0xed, 0x58, 0x5f, 0xff, 0xd0, 0xf4];
+    assert!(is_outermost(&clone, 4));
+    // push rbp; xor ebp, ebp; and rsp, -16; call rdx; hlt
+    let kept = [0x55, 0x31, 0xed, 0x48, 0x83, 0xe4, 0xf0, 0xff, 0xd2, 0xf4];
+    assert!(!is_outermost(&kept, 7));
+    // sub rsp, 8; xor ebp, ebp; call rdx; hlt
+    let called = [0x48, 0x83, 0xec, 8, 0x31, 0xed, 0xff, 0xd2, 0xf4];
+    assert!(!is_outermost(&called, 6));
+    // xor ebx, ebx; and rsp, -16; call rdx; hlt
+    let other = [0x31, 0xdb, 0x48, 0x83, 0xe4, 0xf0, 0xff, 0xd2, 0xf4];
+    assert!(!is_outermost(&other, 6));
+}
+
 #[test]
 fn a_disturbed_analysis_does_not_agree() {
     let path = "/bin/bash";

@@ -1,22 +1,7 @@
 ! What Fortran adds to frames: automatic arrays, array temporaries, internal procedures, recursion.
-program arrays
+module inner
   implicit none
-  integer :: i
-  real(8) :: sum
-  sum = 0
-  do i = 1, 5
-    sum = sum + automatic(i * 10) + internal(real(i, 8)) + descend(i)
-  end do
-  print *, sum, words("one", i)
 contains
-  function automatic(count) result(total)
-    integer, intent(in) :: count
-    real(8) :: total, own(count), matrix(count, 3)
-    integer :: k
-    own = [(real(k, 8), k = 1, count)]
-    matrix = spread(own, 2, 3)
-    total = dot_product(matmul(own, matrix), [1d0, 2d0, 3d0]) + maxval(own(count:1:-1))
-  end function
   function internal(value) result(total)
     real(8), intent(in) :: value
     real(8) :: total
@@ -42,6 +27,26 @@ contains
       real(8) :: y
       y = x * x - value
     end function
+  end function
+end module
+program arrays
+  use inner
+  implicit none
+  integer :: i
+  real(8) :: sum
+  sum = 0
+  do i = 1, 5
+    sum = sum + automatic(i * 10) + internal(real(i, 8)) + descend(i)
+  end do
+  print *, sum, words("one", i)
+contains
+  function automatic(count) result(total)
+    integer, intent(in) :: count
+    real(8) :: total, own(count), matrix(count, 3)
+    integer :: k
+    own = [(real(k, 8), k = 1, count)]
+    matrix = spread(own, 2, 3)
+    total = dot_product(matmul(own, matrix), [1d0, 2d0, 3d0]) + maxval(own(count:1:-1))
   end function
   recursive function descend(depth) result(total)
     integer, intent(in) :: depth
