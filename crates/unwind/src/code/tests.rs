@@ -180,11 +180,22 @@ fn files() -> Vec<(String, u64, u64)> {
         return files.split(':').map(|path| (path.into(), 0, 0)).collect();
     }
     let own = std::env::current_exe().unwrap();
-    vec![
+    let mut files = vec![
         ("/lib/x86_64-linux-gnu/libc.so.6".into(), 99_900, 99_900),
         ("/bin/bash".into(), 99_950, 99_950),
         (own.to_str().unwrap().into(), 99_900, 99_900),
-    ]
+    ];
+    // OpenSSL's assembly moves the stack pointer within loops, and some of its own information is wrong.
+    let others = [
+        ("/usr/bin/python3.11", 99_900, 99_900),
+        ("/usr/lib/x86_64-linux-gnu/libcrypto.so.3", 98_800, 99_500),
+        ("/usr/lib/x86_64-linux-gnu/libgfortran.so.5", 99_900, 99_900),
+    ];
+    let is_there = others
+        .iter()
+        .filter(|it| std::fs::exists(it.0).is_ok_and(|it| it));
+    files.extend(is_there.map(|&(path, frame, registers)| (path.into(), frame, registers)));
+    files
 }
 
 /// `UNSPOOL_UNWIND_FILES` names other files, with colons between; the worst functions are shown.
