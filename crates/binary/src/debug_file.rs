@@ -15,8 +15,9 @@ use object::elf::{SHT_NOBITS, SHT_SYMTAB};
 use object::read::ReadCache;
 use object::read::elf::SectionHeader;
 
-use crate::elf_file::{Data, Headers, Source, open_file};
+use crate::elf_file::{Data, Source, open_file};
 use crate::error::ModuleError;
+use crate::headers::Headers;
 
 /// Where distributions install such files.
 const DIRECTORY: &str = "/usr/lib/debug";

@@ -39,6 +39,7 @@ mod error;
 mod frame_information;
 mod function;
 mod function_names;
+mod headers;
 mod minimal_debug_data;
 mod module;
 mod notes;

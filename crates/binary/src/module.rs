@@ -7,10 +7,11 @@ use object::read::ReadCache;
 
 use crate::address::{FileAddress, FileOffset, LoadBias, RuntimeAddress};
 use crate::debug_file::{Link, SplitOff};
-use crate::elf_file::{Data, Headers, Source, open_file};
+use crate::elf_file::{Data, Source, open_file};
 use crate::error::{ModuleError, Problem};
 use crate::function::{Function, FunctionTable, FunctionTableBuilder};
 use crate::function_names::{FoundFunction, FunctionNames};
+use crate::headers::Headers;
 use crate::minimal_debug_data;
 use crate::sections::{self, Section};
 use crate::segments::{Segment, Segments};

@@ -7,10 +7,11 @@ use object::read::ReadCache;
 
 use crate::address::FileAddress;
 use crate::debug_file::{has_full_symbols, split_off};
-use crate::elf_file::{Data, Headers, Source, open_file};
+use crate::elf_file::{Data, Source, open_file};
 use crate::error::{ModuleError, Problem};
 use crate::function::{FunctionKind, FunctionTableBuilder};
 use crate::function_names::FunctionNames;
+use crate::headers::Headers;
 use crate::minimal_debug_data;
 use crate::segments::Segments;
 use crate::symbols;

@@ -4,14 +4,16 @@ mod cache;
 mod code_file;
 mod control_flow;
 mod loops;
+mod place;
 
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use unspool_binary::{SourceFrame, SourceLine};
 
-pub(crate) use code_file::{CodeFile, Place};
+pub(crate) use code_file::CodeFile;
 use control_flow::Graph;
+pub(crate) use place::Place;
 
 /// A loop of a function.
 #[derive(Debug, Clone, PartialEq, Eq)]

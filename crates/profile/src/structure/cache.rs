@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use unspool_binary::{DebugInformation, SourceFrame, SourceLine};
 
-use super::code_file::Place;
+use super::place::Place;
 use super::{LoopShape, Shape};
 
 /// Files of other versions are written anew.
@@ -59,12 +59,15 @@ struct File {
     functions: Vec<Function>,
 }
 
+/// A line of a file, whose name is a word.
+type KnownLine = (usize, u32);
+
 /// A place, whose names are numbers of words.
 #[derive(Serialize, Deserialize)]
 struct KnownPlace {
     address: u64,
-    frames: Vec<(Option<usize>, Option<(usize, u32)>)>,
-    line: Option<(usize, u32)>,
+    frames: Vec<(Option<usize>, Option<KnownLine>)>,
+    line: Option<KnownLine>,
     symbol: Option<(usize, Range<u64>)>,
 }
 
@@ -155,7 +158,7 @@ impl Words {
         }
     }
 
-    fn line(&mut self, line: &SourceLine) -> (usize, u32) {
+    fn line(&mut self, line: &SourceLine) -> KnownLine {
         (self.number(&line.file), line.line)
     }
 

@@ -8,32 +8,21 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustc_hash::FxHashMap;
 use unspool_binary::{
-    FileAddress, FrameInformation, Function, LoadedBytes, Module, SourceFrame, SourceLine,
-    SourceLines, build_id_of,
+    FileAddress, FrameInformation, Function, LoadedBytes, Module, SourceLine, SourceLines,
+    build_id_of,
 };
 use unspool_profile_record::Image;
 use unspool_unwind::{Entries, Section, undescribed_functions};
 
 use super::cache::Cache;
 use super::control_flow::may_return;
+use super::place::Place;
 use super::{FunctionLoops, Shape};
 
 /// How deep calls are followed to see whether they come back.
 const MOST_CALLS: u8 = 8;
 /// The most bytes of a function in which loops are looked for.
 const MOST_CODE: usize = 16 << 20;
-
-/// What is known of an address.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Place {
-    /// The functions that it is in, as debugging information has their names, with lines: those that were
-    /// inlined first, innermost first.
-    pub(crate) frames: Vec<SourceFrame>,
-    /// The line, where no function is known.
-    pub(crate) line: Option<SourceLine>,
-    /// The function that it is in, as the table of symbols has its name, and its code.
-    pub(crate) symbol: Option<(String, Range<u64>)>,
-}
 
 /// A file with code. Several threads may ask.
 #[derive(Debug)]

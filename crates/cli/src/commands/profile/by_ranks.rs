@@ -78,7 +78,7 @@ pub(super) fn profile(typed: &ProfileArguments) -> Result<u8, Failure> {
         step <<= 1;
     }
     if rank != 0 {
-        let given = share.to_bytes().map_err(cannot_write)?;
+        let given = share.pack().map_err(cannot_write)?;
         meeting.give(&given).map_err(cannot_write)?;
         meeting.let_go(&asked);
         return Ok(status);
@@ -135,7 +135,7 @@ impl Share {
     }
 
     /// As it is given: how many bytes problems have, these, and the sum.
-    fn to_bytes(&mut self) -> io::Result<Vec<u8>> {
+    fn pack(&mut self) -> io::Result<Vec<u8>> {
         for recording in &mut self.recordings {
             self.problems.append(&mut recording.problems);
         }
@@ -152,7 +152,7 @@ impl Share {
         Ok(bytes)
     }
 
-    fn from_bytes(bytes: &[u8]) -> Share {
+    fn unpack(bytes: &[u8]) -> Share {
         let read = || {
             let (length, rest) = bytes.split_first_chunk::<8>()?;
             let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
@@ -241,7 +241,7 @@ impl Meeting {
         while !given.exists() {
             waiting.pause();
         }
-        let share = Share::from_bytes(&fs::read(&given)?);
+        let share = Share::unpack(&fs::read(&given)?);
         fs::remove_file(&given)?;
         Ok((share, word))
     }
@@ -333,16 +333,16 @@ mod tests {
             recordings: Vec::new(),
             problems: vec!["one".to_owned(), "rank 7: two".to_owned()],
         };
-        let bytes = share.to_bytes().unwrap();
+        let bytes = share.pack().unwrap();
         let mut all = Share::default();
-        all.add(Share::from_bytes(&bytes), 3);
+        all.add(Share::unpack(&bytes), 3);
         assert_eq!(all.problems, ["rank 3: one", "rank 7: two"]);
         for damaged in [
             &bytes[..5],
             &bytes[..bytes.len() - 1],
             &[&bytes[..], b"recording"].concat(),
         ] {
-            let read = Share::from_bytes(damaged);
+            let read = Share::unpack(damaged);
             assert_eq!(read.problems, ["what it gave is damaged"]);
         }
     }
