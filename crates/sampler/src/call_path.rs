@@ -91,6 +91,10 @@ impl CallPaths {
             space,
             read: &|address, to| read_memory(memory.as_deref(), address, to),
         };
+        if sampled.is_in_kernel && Unwinder::is_behind_signal_return(&code, registers.pc) {
+            // Which of the registers are those of the place where the signal came cannot be told.
+            return PathEnd::NoStack;
+        }
         let mut read = |address: u64| word(&sampled.stack, address.checked_sub(start)?);
         while path.len() < MOST_FRAMES {
             match self.unwinder.step(&code, &mut registers, &mut read) {

@@ -11,6 +11,10 @@ use crate::section::Section;
 /// is quickest with.
 pub(crate) const WINDOW: usize = 32;
 
+/// `mov rax, 15; syscall`, in which the number is that of `rt_sigreturn`.
+const SIGNAL_RETURN: [u8; 9] = [0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05];
+pub(crate) const SIGNAL_RETURN_BYTES: u64 = SIGNAL_RETURN.len() as u64;
+
 /// Code of an image, by the addresses that its file gives it.
 #[derive(Clone)]
 pub enum ImageCode<'a> {
@@ -117,12 +121,11 @@ impl Module<'_> {
         call_frame_information::find(self.header, self.frames, address)
     }
 
-    /// Whether the code at an address of the file is what handlers of signals return to: `mov rax, 15` and
-    /// `syscall`, which debuggers know by their bytes as well.
+    /// Whether the code at an address of the file is what handlers of signals return to, which debuggers
+    /// know by its bytes as well.
     pub(crate) fn is_signal_return(&self, address: u64) -> bool {
-        const CODE: [u8; 9] = [0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05];
         let (window, length) = self.code.window(address);
-        window[..length].starts_with(&CODE)
+        window[..length].starts_with(&SIGNAL_RETURN)
     }
 
     /// The function at an address of the file, of which call-frame information says nothing.

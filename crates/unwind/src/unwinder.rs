@@ -3,7 +3,7 @@
 use crate::cache::{Cache, Known};
 use crate::code::{Analysis, FunctionCode};
 use crate::follow::follow;
-use crate::module::{Module, Modules};
+use crate::module::{Module, Modules, SIGNAL_RETURN_BYTES};
 use crate::recipe::{Cfa, Recipe, Rule};
 use crate::registers::{RBP, RSP, Registers};
 use crate::section::Section;
@@ -78,6 +78,19 @@ impl Unwinder {
                 without_recipe(modules, registers, read)
             }
         }
+    }
+
+    /// Whether a thread that is in the kernel, and would go on at `pc`, has asked it to go on where a signal
+    /// came. The kernel gives it the registers that it had there one after the other: what is seen of them
+    /// meanwhile is of two frames.
+    #[must_use]
+    pub fn is_behind_signal_return(modules: &(impl Modules + ?Sized), pc: u64) -> bool {
+        let Some(module) = modules.module_at(pc) else {
+            return false;
+        };
+        let link = pc.wrapping_sub(module.bias);
+        link.checked_sub(SIGNAL_RETURN_BYTES)
+            .is_some_and(|start| module.is_signal_return(start))
     }
 
     /// A step by a recipe that is not at hand in its quick form.
