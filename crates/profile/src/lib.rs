@@ -28,6 +28,7 @@ mod quality;
 #[cfg(test)]
 mod recordings;
 mod scaling;
+mod source_paths;
 mod structure;
 mod text;
 mod time_line;

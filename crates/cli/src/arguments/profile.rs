@@ -100,6 +100,11 @@ pub(crate) struct ProfileArguments {
     )]
     pub(crate) stack_bytes: u32,
 
+    /// Leave the threads of OpenMP's runtime where they begin, and the runtime between functions that it calls
+    /// for the program; without this, what they execute is told where the source has it
+    #[arg(long)]
+    pub(crate) no_openmp: bool,
+
     /// What to show; several are separated by commas
     #[arg(
         long,

@@ -90,6 +90,8 @@ fn present(recording: &Recording, status: u8, typed: &ProfileArguments) -> Resul
         let events = recording.events.values().map(|it| it.event.name.as_str());
         know_events(&typed.metric, events.chain(waits))?;
     }
+    let by_source = by_source(recording, typed);
+    let recording = by_source.as_ref().unwrap_or(recording);
     let (shown, beside) = shown(recording, typed.show.as_ref())?;
     let paths = paths_of(&shown);
     let mut profile = profile_of(&paths, typed);
@@ -117,6 +119,12 @@ fn present(recording: &Recording, status: u8, typed: &ProfileArguments) -> Resul
 fn paths_of(recording: &Recording) -> NamedPaths<'_> {
     let kept_in = users_cache::directory().map(|caches| caches.join("structure"));
     NamedPaths::keeping(recording, kept_in.as_deref())
+}
+
+/// The recording with the call paths that the source has, where the runtime of OpenMP made others of them.
+fn by_source(recording: &Recording, typed: &ProfileArguments) -> Option<Recording> {
+    let is_wanted = !typed.no_openmp && NamedPaths::may_have_regions(recording);
+    is_wanted.then(|| paths_of(recording).source_paths())?
 }
 
 /// The profile of some paths, with the metrics that are wanted.
@@ -254,6 +262,7 @@ fn compare(run: &Profile, typed: &ProfileArguments) -> Result<String, Failure> {
     let mut comparisons = Vec::new();
     for path in &typed.baseline {
         let recording = read(path)?;
+        let recording = by_source(&recording, typed).unwrap_or(recording);
         let (shown, _) =
             shown(&recording, typed.show.as_ref()).map_err(|failure| failure.in_file(path))?;
         let base = Profile::new(&NamedPaths::new(&shown));

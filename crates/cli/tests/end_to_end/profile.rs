@@ -1,5 +1,7 @@
 //! `unspool profile` on programs whose shares of time are known.
 
+mod built;
+mod call_paths;
 mod debug_files;
 mod events;
 mod frames;
@@ -7,6 +9,7 @@ mod generated;
 mod loops;
 mod metrics;
 mod off_cpu;
+mod openmp;
 mod parts_of_runs;
 mod perf_data;
 mod preloaded;
@@ -78,6 +81,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         "profile::shares_static_without_information".to_owned(),
         bare_static,
     ));
+    trials.extend(call_paths::trials());
     trials.extend(debug_files::trials());
     trials.extend(events::trials());
     trials.extend(frames::trials());
@@ -91,6 +95,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.extend(scaling::trials());
     trials.extend(metrics::trials());
     trials.extend(off_cpu::trials());
+    trials.extend(openmp::trials());
     trials.extend(perf_data::trials());
     trials.extend(time_line::trials());
     trials.extend(timers::trials());
