@@ -109,6 +109,7 @@ impl<'a> Names<'a> {
             }
         }
         if let Some((name, _)) = place.symbol {
+            let name = whole_function(name);
             // The table of symbols has the name that the linker knows.
             match functions.first_mut() {
                 Some(outermost) => *outermost = name,
@@ -156,9 +157,46 @@ impl<'a> Names<'a> {
     }
 }
 
+/// The function that a part of one is of, which compilers lay apart because it is seldom executed.
+fn whole_function(mut name: String) -> String {
+    let marks = [" [clone .cold", ".cold"];
+    let is_mark = |rest: &str| {
+        rest.trim_end_matches(']')
+            .bytes()
+            .all(|it| b".0123456789".contains(&it))
+    };
+    let part = marks.iter().find_map(|mark| {
+        let place = name.rfind(mark)?;
+        is_mark(&name[place + mark.len()..]).then_some(place)
+    });
+    if let Some(place) = part {
+        name.truncate(place);
+    }
+    name
+}
+
 /// What was asked for is kept for the next run, when nothing more is asked.
 impl Drop for Names<'_> {
     fn drop(&mut self) {
         self.files.values().for_each(CodeFile::keep);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::whole_function;
+
+    #[test]
+    fn parts_of_functions_have_the_functions_name() {
+        let whole = |name: &str| whole_function(name.to_owned());
+        for part in ["f", "f.cold", "f.cold.3"] {
+            assert_eq!(whole(part), "f");
+        }
+        for part in ["a::f(int) [clone .cold]", "a::f(int) [clone .cold.12]"] {
+            assert_eq!(whole(part), "a::f(int)");
+        }
+        for other in ["f.colder", "cold", "f [clone .part.0]", "f._omp_fn.0"] {
+            assert_eq!(whole(other), other);
+        }
     }
 }

@@ -26,6 +26,7 @@ pub(super) fn built(
         .args(options)
         .arg("-o")
         .args([&program, &source])
+        .args((compiler != "rustc").then_some("-lm"))
         .current_dir(scratch.path())
         .output();
     match done {

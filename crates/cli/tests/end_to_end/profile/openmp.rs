@@ -67,9 +67,11 @@ fn regions(scratch: &Scratch, by: By, compiler: &str, options: &[&str]) -> Resul
     // Of 1.2 seconds.
     let at_home = shares(&[])?;
     let executed = shares(&["--no-openmp"])?;
+    // On a busy machine a thread may be at work in a region before the one that came there is seen in it.
     let is_near = |is: [f64; 3], must: [f64; 3]| {
-        let mut both = is.iter().zip(must);
-        both.all(|(is, must)| (is - must).abs() < 0.08)
+        let most = [0.08, 0.2, 0.08].iter();
+        let mut all = is.iter().zip(must).zip(most);
+        all.all(|((is, must), most)| (is - must).abs() < *most)
     };
     match is_near(at_home, [1.2, 0.9, 0.4]) && is_near(executed, [0.6, 0.45, 0.4]) {
         true => Ok(()),
