@@ -198,7 +198,7 @@ end module
 program calls
   use work
   call applied(spends, 0.1d0)
-  call descends(50)
+  call descends(15)
 end program
 ";
 
