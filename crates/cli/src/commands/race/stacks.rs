@@ -117,10 +117,20 @@ impl Stack {
         self.frames.get(self.headline)
     }
 
-    /// The frame to look at, and the one that accesses memory.
+    /// The frame to look at, and the one that accesses memory. Of the C library that is the function as a
+    /// whole, with what was inlined into it: that is known where its debugging information is installed, and
+    /// what is left out must not depend on that.
     pub(super) fn top(&self) -> impl Iterator<Item = &Frame> {
-        let innermost = self.frames.first().filter(|_| self.headline != 0);
-        self.headline().into_iter().chain(innermost)
+        let innermost = self.frames.first();
+        let is_of_library = innermost.is_some_and(|frame| is_in_c_library(&frame.place));
+        let whole = self.frames.iter().position(|frame| !frame.is_inlined);
+        let end = match whole.filter(|_| is_of_library) {
+            Some(outer) => outer + 1,
+            None => usize::from(self.headline != 0),
+        };
+        self.headline()
+            .into_iter()
+            .chain(self.frames.iter().take(end))
     }
 
     /// The stack in lines for people, without the frame to look at.

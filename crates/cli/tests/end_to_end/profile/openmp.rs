@@ -57,7 +57,7 @@ fn regions(scratch: &Scratch, by: By, compiler: &str, options: &[&str]) -> Resul
     let program = built(scratch, (compiler, "teams.c"), SOURCE, &options)?;
     let shares = |options: &[&str]| -> Result<[f64; 3], Verdict> {
         let options: Vec<OsString> = options.iter().map(OsString::from).collect();
-        let report = profiled_with(scratch, by, &options, &[program.clone()])?;
+        let report = profiled_with(scratch, by, &options, std::slice::from_ref(&program))?;
         let most = uncertain(&report);
         if (number(&report["total"]) - 1.2).abs() > most + 0.1 {
             return Err(Verdict::CannotTell(format!("{} s", report["total"])));
