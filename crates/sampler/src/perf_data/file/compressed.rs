@@ -12,12 +12,16 @@ const PART: u32 = 83;
 /// is none of perf's.
 const MOST_GROWTH: u64 = 4096;
 const PIECE: usize = 1 << 16;
+/// Source: RFC 8878, section 3.1.1.2.
+const BLOCK_HEADER_BYTES: usize = 3;
 
 /// What was compressed, as far as it was read.
 pub(super) struct Compressed {
     decoder: Decoder<'static>,
     /// Bytes of a record whose end is in a later piece.
     begun: Vec<u8>,
+    /// How many bytes the decoder wants next: between blocks, the header of one.
+    wanted: usize,
     /// Bytes before, and what they have become.
     taken: u64,
     given: u64,
@@ -33,6 +37,7 @@ impl Compressed {
         Ok(Compressed {
             decoder: Decoder::new().map_err(|_| Malformed)?,
             begun: Vec::new(),
+            wanted: 0,
             taken: 0,
             given: 0,
         })
@@ -54,7 +59,7 @@ impl Compressed {
         loop {
             let mut output = OutBuffer::around(&mut buffer[..]);
             let done = self.decoder.run(&mut input, &mut output);
-            done.map_err(|_| Malformed)?;
+            self.wanted = done.map_err(|_| Malformed)?;
             let given = output.as_slice();
             self.given += given.len() as u64;
             if self.given > self.taken.saturating_mul(MOST_GROWTH) {
@@ -69,9 +74,9 @@ impl Compressed {
         Ok(std::mem::replace(&mut self.begun, begun))
     }
 
-    /// Whether the end of a record is missing.
+    /// Whether the end of a record is missing, or that of a block.
     pub(super) fn is_cut_off(&self) -> bool {
-        !self.begun.is_empty()
+        !self.begun.is_empty() || !matches!(self.wanted, 0 | BLOCK_HEADER_BYTES)
     }
 }
 
