@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use object::LittleEndian;
-use object::elf::{SHT_NOBITS, SHT_SYMTAB};
+use object::elf::SHT_NOBITS;
 use object::read::ReadCache;
 use object::read::elf::SectionHeader;
 
@@ -195,10 +195,4 @@ pub fn build_id_of(path: &Path) -> Result<Option<Vec<u8>>, ModuleError> {
     let data = ReadCache::new(Source::File(open_file(path)?));
     let headers = Headers::read(path, &data, &mut Vec::new())?;
     Ok(headers.build_id(&data, &mut Vec::new()))
-}
-
-/// Whether a file has all its symbols itself.
-pub(crate) fn has_full_symbols(data: Data<'_>, headers: &Headers<'_>) -> bool {
-    let table = headers.sections.symbols(LittleEndian, data, SHT_SYMTAB);
-    table.is_ok_and(|table| !table.is_empty())
 }

@@ -3,10 +3,12 @@
 use std::ops::Range;
 use std::path::Path;
 
+use object::LittleEndian;
+use object::elf::SHT_SYMTAB;
 use object::read::ReadCache;
 
 use crate::address::FileAddress;
-use crate::debug_file::{has_full_symbols, split_off};
+use crate::debug_file::split_off;
 use crate::elf_file::{Data, Source, open_file};
 use crate::error::{ModuleError, Problem};
 use crate::function::{FunctionKind, FunctionTableBuilder};
@@ -98,4 +100,10 @@ fn beside(
         let bytes = minimal_debug_data::unpack(&compressed).ok()?;
         Some(ReadCache::new(Source::Bytes(std::io::Cursor::new(bytes))))
     })
+}
+
+/// Whether a file has all its symbols itself.
+fn has_full_symbols(data: Data<'_>, headers: &Headers<'_>) -> bool {
+    let table = headers.sections.symbols(LittleEndian, data, SHT_SYMTAB);
+    table.is_ok_and(|table| !table.is_empty())
 }

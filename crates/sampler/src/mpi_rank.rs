@@ -5,7 +5,7 @@ use std::io::Read;
 
 /// What launchers set: Open MPI, PMIx, MPICH and Intel MPI (PMI), Slurm. A library's own comes first,
 /// because a launcher of its own may have been started by a batch system's.
-const VARIABLES: [&str; 4] = [
+const RANKS: [&str; 4] = [
     "OMPI_COMM_WORLD_RANK",
     "PMIX_RANK",
     "PMI_RANK",
@@ -35,7 +35,7 @@ pub fn count() -> Option<u32> {
 
 /// The rank of a process, if it is one of a job and can still be asked.
 pub(crate) fn of_process(pid: u32) -> Option<u32> {
-    number(&environment(pid)?, &VARIABLES)
+    number(&environment(pid)?, &RANKS)
 }
 
 fn environment(pid: u32) -> Option<Vec<u8>> {
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_rank_is_a_number_of_the_librarys_own() {
-        let rank = |text: &str| number(text.replace(' ', "\0").as_bytes(), &VARIABLES);
+        let rank = |text: &str| number(text.replace(' ', "\0").as_bytes(), &RANKS);
         assert_eq!(rank("A=1 PMI_RANK=3 B="), Some(3));
         assert_eq!(rank("SLURM_PROCID=0 PMIX_RANK=7"), Some(7));
         assert_eq!(rank("SLURM_PROCID=2"), Some(2));

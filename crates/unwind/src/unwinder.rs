@@ -102,16 +102,10 @@ impl Unwinder {
     ) -> Result<Step<Found>, Failure> {
         let address = registers.lookup_address();
         let module = modules.module_at(address);
-        let known = module.as_ref().and_then(|module| {
-            // The instruction before is not its caller's.
-            let is_signal_return = module.entry(address.wrapping_sub(module.bias)).is_none()
-                && module.is_signal_return(registers.pc.wrapping_sub(module.bias));
-            match is_signal_return {
-                true => Some(SIGNAL_RETURN),
-                false => self.find(module, address),
-            }
-        });
-        let Some(known) = known else {
+        let Some(known) = module
+            .as_ref()
+            .and_then(|module| self.find(module, address, registers.pc))
+        else {
             return without_recipe(modules, registers, read);
         };
         let expressions = module
@@ -142,17 +136,17 @@ impl Unwinder {
         validation::certainty(modules, found.called, pc, read)
     }
 
-    /// The recipe for an address of the process in `module`.
-    fn find(&mut self, module: &Module<'_>, address: u64) -> Option<Known<Recipe>> {
+    /// The recipe for an address of the process in `module`, at which a frame is whose program counter is `pc`.
+    fn find(&mut self, module: &Module<'_>, address: u64, pc: u64) -> Option<Known<Recipe>> {
         if let Some(known) = self.cache.large(address) {
             return Some(*known);
         }
-        let known = self.look_up(module, address)?;
+        let known = self.look_up(module, address, pc)?;
         self.cache.keep(address, known);
         Some(known)
     }
 
-    fn look_up(&mut self, module: &Module<'_>, address: u64) -> Option<Known<Recipe>> {
+    fn look_up(&mut self, module: &Module<'_>, address: u64, pc: u64) -> Option<Known<Recipe>> {
         let link = address.wrapping_sub(module.bias);
         if let Some(entry) = module.entry(link) {
             let recipe = entry.recipe(module.frames, link)?;
@@ -161,6 +155,10 @@ impl Unwinder {
                 method: Method::CallFrameInformation,
                 function: entry.code.start.wrapping_add(module.bias),
             });
+        }
+        // No call stands before the code to which a handler returns: what lies there is another function's.
+        if module.is_signal_return(pc.wrapping_sub(module.bias)) {
+            return Some(SIGNAL_RETURN);
         }
         let range = module.function(link)?;
         let start = range.start.wrapping_add(module.bias);

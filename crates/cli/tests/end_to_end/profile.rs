@@ -28,6 +28,7 @@ use libtest_mimic::Trial;
 use serde_json::Value;
 use unspool_guests::{Ending, Outcome};
 
+use self::built::made;
 use crate::guest_programs;
 use crate::observer::{Verdict, run, trial, unspool, wrong};
 use crate::scratch::Scratch;
@@ -268,17 +269,17 @@ fn bare_static(scratch: &Scratch) -> Result<(), Verdict> {
 fn bare_variant(scratch: &Scratch, by: By, variant: &str) -> Result<(), Verdict> {
     let program = scratch.path().join("shares-bare");
     let sections = [
+        "--strip-all",
         "--remove-section=.eh_frame",
         "--remove-section=.eh_frame_hdr",
     ];
-    let stripped = std::process::Command::new("objcopy")
-        .args(sections)
-        .arg("--strip-all")
-        .args([&guest(variant)?[0], program.as_os_str()])
-        .status();
-    if !stripped.is_ok_and(|status| status.success()) {
-        return Err(Verdict::CannotTell("objcopy fails".to_owned()));
-    }
+    let files = [guest(variant)?[0].clone(), program.clone().into()];
+    let words: Vec<OsString> = sections
+        .map(OsString::from)
+        .into_iter()
+        .chain(files)
+        .collect();
+    made(scratch.path(), "objcopy", &words)?;
     check_functions(&profiled(scratch, by, &[program.into()])?)
 }
 

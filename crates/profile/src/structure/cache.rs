@@ -234,8 +234,8 @@ impl Cache {
     }
 
     /// What is known of an address.
-    pub(crate) fn place(&self, address: u64) -> Option<Place> {
-        self.places.get(&address).cloned()
+    pub(crate) fn place(&self, address: u64) -> Option<&Place> {
+        self.places.get(&address)
     }
 
     pub(crate) fn add_place(&mut self, address: u64, place: &Place) {
@@ -445,7 +445,7 @@ mod tests {
         cache.bounds(|| vec![CODE]);
         cache.keep();
         let mut known = open();
-        assert_eq!(known.place(0x12), Some(place()));
+        assert_eq!(known.place(0x12), Some(&place()));
         assert_eq!(known.place(0x13), None);
         assert_eq!(known.bounds(|| unreachable!()), [CODE]);
         // Stripped, it has the same identifier.

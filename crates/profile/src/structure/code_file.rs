@@ -84,7 +84,7 @@ impl CodeFile {
     /// What is known of an address.
     pub(crate) fn place(&self, address: u64) -> Place {
         if let Some(known) = self.cache().place(address) {
-            return known;
+            return known.clone();
         }
         let (frames, line) = self.lines.use_one(|lines| {
             let frames = lines.frames(FileAddress(address));
@@ -109,11 +109,14 @@ impl CodeFile {
 
     /// The code of the function that an address is in.
     pub(crate) fn code_of(&self, address: u64) -> Option<Range<u64>> {
-        let known = self.cache().place(address);
-        let named = match known {
-            Some(place) => place.symbol.map(|(_, code)| code),
-            None => self.symbol_at(address).map(|it| it.address().0..it.end().0),
-        };
+        let known = self.cache().place(address).map(|place| {
+            let code = place.symbol.as_ref().map(|(_, code)| code);
+            code.cloned()
+        });
+        let named = known.unwrap_or_else(|| {
+            let symbol = self.symbol_at(address)?;
+            Some(symbol.address().0..symbol.end().0)
+        });
         named
             .filter(|code| code.contains(&address))
             .or_else(|| self.bounds_of(address))

@@ -71,9 +71,9 @@ pub(super) fn profile(typed: &ProfileArguments) -> Result<u8, Failure> {
     let mut step = 1;
     while rank & step == 0 && step < size {
         if rank + step < size {
-            let (theirs, word) = meeting.take(rank + step).map_err(cannot_write)?;
+            let theirs = meeting.take(rank + step).map_err(cannot_write)?;
             share.add(theirs, rank + step);
-            asked.push((rank + step, word));
+            asked.push(rank + step);
         }
         step <<= 1;
     }
@@ -122,8 +122,12 @@ impl Share {
             }));
     }
 
-    /// All recordings as one; of those that are no such time as the first's, nothing.
+    /// All recordings as one; of those that are no such time as the first's, nothing. What could not be read
+    /// of them is not in it, and stays here.
     fn sum(&mut self) -> Result<Vec<u8>, Failure> {
+        for recording in &mut self.recordings {
+            self.problems.append(&mut recording.problems);
+        }
         let mut sum = Vec::new();
         if let Err(error) = merge(&self.recordings, &mut sum) {
             self.problems.push(error.to_string());
@@ -136,9 +140,6 @@ impl Share {
 
     /// As it is given: how many bytes problems have, these, and the sum.
     fn pack(&mut self) -> io::Result<Vec<u8>> {
-        for recording in &mut self.recordings {
-            self.problems.append(&mut recording.problems);
-        }
         let sum = match self.recordings.is_empty() {
             true => Vec::new(),
             false => self
@@ -191,28 +192,20 @@ impl Meeting {
                 }
             }
         };
-        match gathered {
-            Ok(None) => (Share::default(), exit_status::SUCCESS),
-            Ok(Some((recording, status))) => {
-                let recordings = vec![recording];
-                let problems = Vec::new();
-                (
-                    Share {
-                        recordings,
-                        problems,
-                    },
-                    status,
-                )
-            }
+        let mut share = Share::default();
+        let status = match gathered {
+            Ok(gathered) => gathered.map_or(exit_status::SUCCESS, |(recording, status)| {
+                share.recordings.push(recording);
+                status
+            }),
             Err(failure) => {
                 failure.report();
-                let share = Share {
-                    recordings: Vec::new(),
-                    problems: vec![format!("rank {}: {:#}", self.rank, failure.error)],
-                };
-                (share, failure.status)
+                let problem = format!("rank {}: {:#}", self.rank, failure.error);
+                share.problems.push(problem);
+                failure.status
             }
-        }
+        };
+        (share, status)
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -232,7 +225,7 @@ impl Meeting {
     }
 
     /// Asks another rank for what it has, and waits for it.
-    fn take(&self, rank: u32) -> io::Result<(Share, String)> {
+    fn take(&self, rank: u32) -> io::Result<Share> {
         let now = (Instant::now(), std::process::id());
         let word = format!("{:016x}", RandomState::new().hash_one(now));
         write_whole(&self.wanted(rank), word.as_bytes())?;
@@ -243,7 +236,7 @@ impl Meeting {
         }
         let share = Share::unpack(&fs::read(&given)?);
         fs::remove_file(&given)?;
-        Ok((share, word))
+        Ok(share)
     }
 
     /// Gives what this rank has to the one that asks for it, until that one lets it go.
@@ -270,8 +263,8 @@ impl Meeting {
     }
 
     /// Lets those go that have given.
-    fn let_go(&self, asked: &[(u32, String)]) {
-        for (rank, _) in asked {
+    fn let_go(&self, asked: &[u32]) {
+        for rank in asked {
             // One that cannot be removed has been already.
             let _ = fs::remove_file(self.wanted(*rank));
         }

@@ -1,6 +1,6 @@
 //! Programs that tests have the compilers of the machine make of a text.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::Command;
 
@@ -15,25 +15,34 @@ pub(super) fn built(
     text: &str,
     options: &[&str],
 ) -> Result<OsString, Verdict> {
-    let (source, program) = (scratch.path().join(file), scratch.path().join("built"));
-    std::fs::write(&source, text)?;
+    std::fs::write(scratch.path().join(file), text)?;
     let guests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../guests/programs");
-    let mut command = Command::new(compiler);
-    if compiler != "rustc" {
-        command.args(["-g", "-w", "-I"]).arg(&guests);
-    }
-    let done = command
-        .args(options)
-        .arg("-o")
-        .args([&program, &source])
-        .args((compiler != "rustc").then_some("-lm"))
-        .current_dir(scratch.path())
+    let guests = guests.display().to_string();
+    let (before, behind): (&[&str], &[&str]) = match compiler {
+        "rustc" => (&[], &[]),
+        _ => (&["-g", "-w", "-I", &guests], &["-lm"]),
+    };
+    let words = [before, options, &["-o", "built", file], behind].concat();
+    made(scratch.path(), compiler, &words)?;
+    Ok(scratch.path().join("built").into())
+}
+
+/// Has a program do its work in a folder. Cannot tell where it is not there, or fails.
+pub(super) fn made(
+    folder: &Path,
+    program: &str,
+    arguments: &[impl AsRef<OsStr> + std::fmt::Debug],
+) -> Result<(), Verdict> {
+    let output = Command::new(program)
+        .args(arguments)
+        .current_dir(folder)
         .output();
-    match done {
-        Ok(done) if done.status.success() => Ok(program.into()),
-        Ok(done) => Err(Verdict::CannotTell(
-            String::from_utf8_lossy(&done.stderr).into_owned(),
-        )),
-        Err(error) => Err(Verdict::CannotTell(format!("{compiler}: {error}"))),
-    }
+    let problem = match output {
+        Ok(output) if output.status.success() => return Ok(()),
+        Ok(output) => String::from_utf8_lossy(&output.stderr).into_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(Verdict::CannotTell(format!(
+        "{program} {arguments:?}: {problem}"
+    )))
 }

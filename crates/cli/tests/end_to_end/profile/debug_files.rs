@@ -1,10 +1,10 @@
 //! Debugging information that is not in the program: split off, compressed, or in common with others.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use libtest_mimic::Trial;
 
+use super::built::made;
 use super::{By, array, number, profile};
 use crate::observer::{Verdict, trial};
 use crate::scratch::Scratch;
@@ -49,22 +49,7 @@ struct Recorded<'a> {
 fn compile(folder: &Path, out: &str, options: &[&str]) -> Result<(), Verdict> {
     std::fs::write(folder.join("program.c"), SOURCE)?;
     let own = ["-O2", "-g", "-DROUNDS=400000000ul", "-o", out, "program.c"];
-    in_folder(folder, "gcc", &[&own, options].concat())
-}
-
-fn in_folder(folder: &Path, program: &str, arguments: &[&str]) -> Result<(), Verdict> {
-    let mut command = Command::new(program);
-    let output = command.args(arguments).current_dir(folder).output();
-    let cannot = |why: String| {
-        Err(Verdict::CannotTell(format!(
-            "{program} {arguments:?}: {why}"
-        )))
-    };
-    match output {
-        Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => cannot(String::from_utf8_lossy(&output.stderr).into_owned()),
-        Err(error) => cannot(error.to_string()),
-    }
+    made(folder, "gcc", &[&own, options].concat())
 }
 
 impl<'a> Recorded<'a> {
@@ -84,7 +69,7 @@ impl<'a> Recorded<'a> {
     }
 
     fn run(&self, program: &str, arguments: &[&str]) -> Result<(), Verdict> {
-        in_folder(&self.folder, program, arguments)
+        made(&self.folder, program, arguments)
     }
 
     /// Whether the report has the inlined function, on its line, with nearly all of the time.

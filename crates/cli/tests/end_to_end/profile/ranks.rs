@@ -325,6 +325,10 @@ fn damaged_share(scratch: &Scratch) -> Result<(), Verdict> {
     std::fs::write(&parts[3], &whole[..whole.len() - 20])?;
     let sum = scratch.path().join("sum").display().to_string();
     let cut = add_up(scratch, 4, &sum, &parts)?;
+    // So is what the first rank itself could not read.
+    let alone = scratch.path().join("alone").display().to_string();
+    let first = [parts[3].clone(), parts[0].clone()];
+    let of_first = add_up(scratch, 2, &alone, &first)?;
     // What is no recording at all is found by the rank that has it.
     std::fs::write(&parts[3], b"nothing")?;
     let other = scratch.path().join("other").display().to_string();
@@ -336,10 +340,14 @@ fn damaged_share(scratch: &Scratch) -> Result<(), Verdict> {
     };
     let (of_cut, of_none) = (threads(&sum)?, threads(&other)?);
     let is_told = cut.contains("rank 3: ") && cut.contains("0: 2") && none.contains("rank 3: ");
+    let problem = cut
+        .split_once("rank 3: ")
+        .and_then(|(_, behind)| behind.lines().next());
+    let is_told = is_told && problem.is_some_and(|problem| of_first.contains(problem));
     match is_told && of_cut == 4 && of_none == 3 {
         true => Ok(()),
         false => Err(Verdict::Wrong(format!(
-            "{of_cut}, {of_none}: {cut}\n{none}"
+            "{of_cut}, {of_none}: {cut}\n{none}\n{of_first}"
         ))),
     }
 }

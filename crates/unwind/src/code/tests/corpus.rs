@@ -86,7 +86,7 @@ fn sampled(mut builds: Vec<Build>) -> Vec<Build> {
     chosen
 }
 
-/// Compiles a program; none where the compiler is not there.
+/// Compiles a program; none where the compiler is not there, or has no header of the runtime of OpenMP.
 fn compiled(build: &Build, folder: &Path) -> Option<PathBuf> {
     let out = folder.join("program");
     let has_parallel_regions = std::fs::read_to_string(&build.source)
