@@ -181,8 +181,8 @@ impl Heap {
         }
     }
 
-    /// There is a block where nothing is any more that was there.
-    fn add(&mut self, address: u64, size: u64, allocated: HeapStep) {
+    /// What was in a range of memory is there no more.
+    pub(crate) fn forget(&mut self, address: u64, size: u64) {
         let before = self.blocks.range(..address).next_back();
         if let Some((&first, block)) = before
             && block.facts.has(address)
@@ -193,6 +193,11 @@ impl Heap {
         while let Some((&first, _)) = self.blocks.range(address..end).next() {
             self.blocks.remove(&first);
         }
+    }
+
+    /// There is a block where nothing is any more that was there.
+    fn add(&mut self, address: u64, size: u64, allocated: HeapStep) {
+        self.forget(address, size);
         self.make_room();
         let facts = HeapBlock {
             address,

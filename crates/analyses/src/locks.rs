@@ -230,7 +230,7 @@ impl LockCheck {
                 clock.advance(id);
                 self.thread(id).clock = clock;
             }
-            ThreadEvent::Pointer { address } if *address != 0 => {
+            ThreadEvent::Pointer { address, .. } if *address != 0 => {
                 self.pointers.insert(*address, id);
             }
             ThreadEvent::HandlerCalled { .. } => self.thread(id).handler_called(),

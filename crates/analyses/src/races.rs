@@ -430,6 +430,7 @@ impl RaceCheck {
         }
         if let Some((address, size)) = call.given_back() {
             self.forget(address, size);
+            self.detector.heap.forget(address, size);
         }
     }
 

@@ -56,16 +56,24 @@ pub(crate) struct SplitOff<'a> {
 }
 
 impl SplitOff<'_> {
-    /// Files that may be it, which are there.
-    pub(crate) fn candidates(self) -> impl Iterator<Item = PathBuf> {
+    /// Files that may be it, which are there, opened.
+    pub(crate) fn candidates(self) -> impl Iterator<Item = (PathBuf, Result<File, ModuleError>)> {
         let by_build_id = self.build_id.and_then(installed);
-        let own = std::fs::canonicalize(self.path).unwrap_or_else(|_| self.path.to_owned());
-        let by_link = self.link.zip(own.parent()).map(|(link, folder)| {
+        // Only if it is needed: it takes system calls, which a program may have forbidden itself.
+        let by_link = self.link.into_iter().flat_map(move |link| {
+            let own = std::fs::canonicalize(self.path).unwrap_or_else(|_| self.path.to_owned());
+            let folder = own.parent().unwrap_or(Path::new("/"));
             let below = Path::new(DIRECTORY).join(folder.strip_prefix("/").unwrap_or(folder));
-            [folder.to_owned(), folder.join(".debug"), below].map(|it| it.join(&link.name))
+            let folders = [folder.to_owned(), folder.join(".debug"), below];
+            let paths = folders.map(|it| it.join(&link.name));
+            paths.into_iter().filter(move |it| *it != own)
         });
-        let all = by_build_id.into_iter().chain(by_link.into_iter().flatten());
-        all.filter(move |it| *it != own && it.is_file())
+        by_build_id.into_iter().chain(by_link).filter_map(|path| {
+            // Opening it tells whether it is there without another system call.
+            let file = open_file(&path);
+            let is_missing = file.as_ref().is_err_and(ModuleError::is_missing);
+            (!is_missing).then_some((path, file))
+        })
     }
 
     /// Whether a file with this build identifier is it.
@@ -94,7 +102,7 @@ fn installed(build_id: &[u8]) -> Option<PathBuf> {
 
 /// The sum that a link has of the contents of a file.
 fn sum(path: &Path) -> Option<u32> {
-    let mut file = File::open(path).ok()?;
+    let mut file = open_file(path).ok()?;
     let (mut sum, mut buffer) = (crc32fast::Hasher::new(), vec![0; 1 << 16]);
     loop {
         match file.read(&mut buffer).ok()? {
@@ -143,17 +151,17 @@ impl DebugInformation {
 pub(crate) fn split_off(path: &Path) -> Option<PathBuf> {
     let data = ReadCache::new(Source::File(open_file(path).ok()?));
     let headers = Headers::read(path, &data, &mut Vec::new()).ok()?;
-    let build_id = headers.build_id(&data, &mut Vec::new());
+    let own = headers.build_id(&data, &mut Vec::new());
     let link = Link::read(&data, &headers);
     let wanted = SplitOff {
         path,
-        build_id: build_id.as_deref(),
+        build_id: own.as_deref(),
         link: link.as_ref(),
     };
     let mut candidates = wanted.candidates();
-    candidates.find(|candidate| {
-        let its = build_id_of(candidate).ok().flatten();
-        wanted.is(candidate, its.as_deref())
+    candidates.find_map(|(candidate, file)| {
+        let its = build_id(&candidate, file.ok()?).ok()?;
+        wanted.is(&candidate, its.as_deref()).then_some(candidate)
     })
 }
 
@@ -179,11 +187,8 @@ fn common(path: &Path, data: Data<'_>, headers: &Headers<'_>) -> Option<PathBuf>
     let named = folder.parent()?.join(std::ffi::OsStr::from_bytes(name));
     let candidates = [Some(named), installed(build_id)];
     candidates.into_iter().flatten().find(|candidate| {
-        let its = candidate
-            .is_file()
-            .then(|| build_id_of(candidate).ok())
-            .flatten();
-        its.flatten().as_deref() == Some(build_id)
+        let its = build_id_of(candidate).ok().flatten();
+        its.as_deref() == Some(build_id)
     })
 }
 
@@ -192,7 +197,11 @@ fn common(path: &Path, data: Data<'_>, headers: &Headers<'_>) -> Option<PathBuf>
 /// # Errors
 /// If the file cannot be opened or is not ELF for x86-64.
 pub fn build_id_of(path: &Path) -> Result<Option<Vec<u8>>, ModuleError> {
-    let data = ReadCache::new(Source::File(open_file(path)?));
+    build_id(path, open_file(path)?)
+}
+
+fn build_id(path: &Path, file: File) -> Result<Option<Vec<u8>>, ModuleError> {
+    let data = ReadCache::new(Source::File(file));
     let headers = Headers::read(path, &data, &mut Vec::new())?;
     Ok(headers.build_id(&data, &mut Vec::new()))
 }

@@ -1,6 +1,7 @@
 //! An ELF file for x86-64, as its parts are read from it.
 
 use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use object::LittleEndian;
@@ -39,8 +40,11 @@ impl std::io::Seek for Source {
     }
 }
 
+/// Never waits: the name may be of a pipe, which cannot be read as a file and says so.
 pub(crate) fn open_file(path: &Path) -> Result<File, ModuleError> {
-    File::open(path).map_err(|source| ModuleError::Open {
+    let mut options = File::options();
+    options.read(true).custom_flags(libc::O_NONBLOCK);
+    options.open(path).map_err(|source| ModuleError::Open {
         path: path.to_owned(),
         source,
     })

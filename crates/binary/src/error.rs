@@ -32,6 +32,17 @@ pub enum ModuleError {
     },
 }
 
+impl ModuleError {
+    /// Whether there is no such file.
+    pub(crate) fn is_missing(&self) -> bool {
+        let ModuleError::Open { source, .. } = self else {
+            return false;
+        };
+        let kinds = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
+        kinds.contains(&source.kind())
+    }
+}
+
 /// A part of a file that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {

@@ -3,7 +3,10 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use object::LittleEndian;
+use object::elf::{PT_TLS, ProgramHeader64};
 use object::read::ReadCache;
+use object::read::elf::ProgramHeader;
 
 use crate::address::{FileAddress, FileOffset, LoadBias, RuntimeAddress};
 use crate::debug_file::{Link, SplitOff};
@@ -24,6 +27,7 @@ pub struct Module {
     build_id: Option<Vec<u8>>,
     entry: FileAddress,
     segments: Segments,
+    thread_local_bytes: u64,
     sections: Vec<Section>,
     functions: FunctionTable,
     problems: Vec<Problem>,
@@ -101,6 +105,12 @@ impl Module {
         self.segments.all()
     }
 
+    /// The most bytes that its variables take of each thread's memory (`PT_TLS`).
+    #[must_use]
+    pub fn thread_local_bytes(&self) -> u64 {
+        self.thread_local_bytes
+    }
+
     /// Its sections that are loaded, by address; none in files from which they were stripped.
     #[must_use]
     pub fn sections(&self) -> &[Section] {
@@ -164,6 +174,17 @@ impl Module {
     }
 }
 
+/// The variables of a file that each thread has, with what may be left free to align them.
+fn thread_local_bytes(headers: &[ProgramHeader64<LittleEndian>]) -> u64 {
+    let all = headers
+        .iter()
+        .filter(|it| it.p_type(LittleEndian) == PT_TLS);
+    all.fold(0, |sum, header| {
+        let (size, align) = (header.p_memsz(LittleEndian), header.p_align(LittleEndian));
+        sum.saturating_add(size).saturating_add(align)
+    })
+}
+
 /// A module that is still being read.
 struct Contents {
     build_id: Option<Vec<u8>>,
@@ -171,6 +192,7 @@ struct Contents {
     link: Option<Link>,
     entry: FileAddress,
     segments: Segments,
+    thread_local_bytes: u64,
     sections: Vec<Section>,
     functions: FunctionTableBuilder,
     has_full_symbols: bool,
@@ -218,6 +240,7 @@ impl Contents {
             minimal_debug_data,
             build_id,
             segments,
+            thread_local_bytes: thread_local_bytes(program_headers),
             functions,
             has_full_symbols,
             problems,
@@ -232,8 +255,8 @@ impl Contents {
             build_id: build_id.as_deref(),
             link: link.as_ref(),
         };
-        for path in wanted.candidates() {
-            let read = open_file(&path)
+        for (path, file) in wanted.candidates() {
+            let read = file
                 .and_then(|file| Contents::read(&path, Source::File(file), Some(&self.segments)));
             let reason = match read {
                 Ok(debug) if wanted.is(&path, debug.build_id.as_deref()) => {
@@ -279,6 +302,7 @@ impl Contents {
             entry: self.entry,
             functions: self.functions.build(&self.segments),
             segments: self.segments,
+            thread_local_bytes: self.thread_local_bytes,
             sections: self.sections,
             problems: self.problems,
         }

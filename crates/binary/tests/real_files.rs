@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use tempfile::TempDir;
 use unspool_binary::{
-    FileAddress, FileOffset, FoundFunction, FunctionKind, FunctionNames, LoadBias, Module,
-    RuntimeAddress,
+    DebugInformation, FileAddress, FileOffset, FoundFunction, FunctionKind, FunctionNames,
+    LoadBias, Module, RuntimeAddress,
 };
 
 const SOURCE: &str = r#"
@@ -244,6 +245,45 @@ fn the_build_id_is_the_linkers() {
         return;
     };
     assert_eq!(Module::open(&program).expect("a program").build_id(), None);
+}
+
+/// A link that names what is no file: reading on would never end, or not begin.
+#[test]
+fn what_is_no_file_is_no_debug_file() {
+    let directory = TempDir::new().expect("a temporary directory");
+    let Some(program) = compile(&directory, &["-s", "-Wl,--build-id=none"]) else {
+        return;
+    };
+    let debug = directory.path().join("program.debug");
+    std::fs::write(&debug, "").expect("a writable directory");
+    let mut link = std::ffi::OsString::from("--add-gnu-debuglink=");
+    link.push(&debug);
+    if run("objcopy", &[Path::new(&link), &program]).is_none() {
+        return;
+    }
+    std::fs::remove_file(&debug).expect("the file from above");
+    assert_eq!(Module::open(&program).expect("a program").problems(), []);
+
+    let make_pipe = || assert!(run("mkfifo", &[&debug]).is_some());
+    let make_device = || std::os::unix::fs::symlink("/dev/zero", &debug).expect("a link");
+    let make_directory = || std::fs::create_dir(&debug).expect("a directory");
+    let made: [&dyn Fn(); 3] = [&make_pipe, &make_device, &make_directory];
+    for make in made {
+        make();
+        let (told, answer) = std::sync::mpsc::channel();
+        let program = program.clone();
+        std::thread::spawn(move || {
+            let module = Module::open(&program).expect("a program");
+            let parts = module.problems().iter().map(|it| it.part);
+            let has_information = DebugInformation::of(&program).is_some();
+            told.send((parts.collect::<Vec<_>>(), has_information))
+        });
+        let answer = answer.recv_timeout(Duration::from_secs(60));
+        assert_eq!(answer, Ok((vec!["debug file"], false)));
+        std::fs::remove_file(&debug)
+            .or_else(|_| std::fs::remove_dir(&debug))
+            .expect("what was made");
+    }
 }
 
 #[test]

@@ -43,7 +43,7 @@ impl<'a> EventRow<'a> {
             Event::Thread(ThreadEvent::Registered { number, name }) => {
                 row.number(*number).name(name.as_str())
             }
-            Event::Thread(ThreadEvent::Pointer { address }) => row.address(*address),
+            Event::Thread(ThreadEvent::Pointer { address, .. }) => row.address(*address),
             Event::Span(Span::FunctionCall {
                 function,
                 stack_pointer,

@@ -144,7 +144,9 @@ fn push_fields(object: &mut Object<'_>, event: &Event, names: &Names) {
             object.number("number", *number);
             object.string("name", name);
         }
-        Event::Thread(ThreadEvent::Pointer { address }) => object.hexadecimal("address", *address),
+        Event::Thread(ThreadEvent::Pointer { address, .. }) => {
+            object.hexadecimal("address", *address)
+        }
         Event::Span(Span::FunctionCall {
             function,
             stack_pointer,

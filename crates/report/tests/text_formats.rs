@@ -61,6 +61,7 @@ fn start(sink: &mut impl Sink) {
         3,
         &Event::Thread(ThreadEvent::Pointer {
             address: 0x7f00_1234_5000,
+            variables: Some(0x90),
         }),
     );
     sink.event(

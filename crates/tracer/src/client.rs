@@ -131,11 +131,11 @@ impl Client for Tracer {
 
     fn thread_starts_again(&self, thread: &mut Thread) {
         self.thread_starts(thread, None);
-        threads::event(thread, &threads::thread_pointer(thread));
+        threads::event(thread, &threads::thread_pointer(self, thread));
     }
 
     fn thread_pointer_changed(&self, thread: &mut Thread, address: u64) {
-        threads::event(thread, &Event::Thread(ThreadEvent::Pointer { address }));
+        threads::event(thread, &threads::has_pointer(self, address));
     }
 
     fn before_fork(&self, thread: &mut Thread) {
@@ -156,7 +156,7 @@ impl Client for Tracer {
         drop(parents);
         threads::begin_file(self, thread, true);
         self.thread_starts(thread, None);
-        threads::event(thread, &threads::thread_pointer(thread));
+        threads::event(thread, &threads::thread_pointer(self, thread));
         for event in shared_memory::inherited(thread.process) {
             threads::event(thread, &event);
         }

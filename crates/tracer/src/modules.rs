@@ -28,6 +28,8 @@ struct Known {
     count: u32,
     /// By where their code starts.
     mapped: BTreeMap<u64, Mapped>,
+    /// The most bytes that thread-local variables take of each thread's memory, by files.
+    thread_local: BTreeMap<PathBuf, u64>,
 }
 
 #[derive(Debug)]
@@ -132,6 +134,8 @@ impl Modules {
         };
         {
             let mut modules = self.0.lock();
+            let thread_local = module.thread_local_bytes();
+            modules.thread_local.insert(path.clone(), thread_local);
             sink.define_module(&unspool_events::Module {
                 id: modules.add(address),
                 path: path.as_os_str().as_bytes().to_vec(),
@@ -141,6 +145,13 @@ impl Modules {
             });
         }
         functions.find_in(&module, address, offset, sink)
+    }
+
+    /// The most bytes that thread-local variables take below the pointer of a thread that begins now.
+    pub(crate) fn thread_local_bytes(&self) -> u64 {
+        let modules = self.0.lock();
+        let sizes = modules.thread_local.values();
+        sizes.fold(0, |sum, &size| sum.saturating_add(size))
     }
 
     /// Adds an event for each module of which there is none yet.

@@ -142,6 +142,20 @@ fn freed_blocks_are_known_until_their_memory_is_given_out_again() {
 }
 
 #[test]
+fn blocks_are_gone_with_their_memory() {
+    let mut program = Program::new();
+    program.does(0x10, "malloc", [0x100, 0, 0], 0x5000);
+    program.does(0x20, "malloc", [0x100, 0, 0], 0x6000);
+    program.heap.forget(0x6100, 0x1000);
+    program.heap.forget(0x4000, 0x1001);
+    assert!(program.block(0x5080).is_none(), "a part of it is gone");
+    assert!(
+        program.block(0x6080).is_some(),
+        "what lies behind it is gone"
+    );
+}
+
+#[test]
 fn blocks_that_are_made_larger_are_others() {
     let mut program = Program::new();
     program.does(1, "malloc", [64, 0, 0], 0x1000);

@@ -49,7 +49,10 @@ fn step(locks: &mut LockCheck, time: u64, line: &str) {
             let address = 1000 + child;
             let child = ThreadId(child as u32);
             locks.event(child, time, &start, ContextId::NONE);
-            let pointer = Event::Thread(ThreadEvent::Pointer { address });
+            let pointer = Event::Thread(ThreadEvent::Pointer {
+                address,
+                variables: None,
+            });
             locks.event(child, time, &pointer, ContextId::NONE);
         }
         "exits" => event(Event::Synchronisation(Synchronisation {

@@ -243,8 +243,8 @@ impl OpenMp {
         context: ContextId,
     ) {
         match event {
-            Event::Thread(ThreadEvent::Pointer { address }) => {
-                detector.parts.has_pointer(id, *address);
+            Event::Thread(ThreadEvent::Pointer { address, variables }) => {
+                detector.parts.has_pointer(id, *address, *variables);
             }
             Event::Thread(ThreadEvent::End) => {
                 self.threads.remove(&id);

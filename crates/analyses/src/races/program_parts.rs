@@ -53,8 +53,9 @@ pub(super) struct Parts {
 /// The memory of a thread.
 #[derive(Debug, Default)]
 struct OwnMemory {
-    /// The thread pointer.
-    pointer: u64,
+    /// Around the thread pointer: thread-local variables of what was loaded when it was set, and what
+    /// the C library knows of the thread.
+    around_pointer: Range<u64>,
     stack: Range<u64>,
     /// Where the first call that is known has left its return address.
     top: u64,
@@ -69,9 +70,12 @@ struct OwnMemory {
 /// Parts have numbers that no thread has.
 const FIRST: u32 = 1 << 31;
 
-/// What lies below and above the thread pointer: thread-local variables of what was loaded at the
-/// beginning, and what the C library knows of the thread.
-const BELOW_POINTER: u64 = 64 << 10;
+/// What thread-local variables may take below the thread pointer where it is not known.
+const VARIABLES: u64 = 64 << 10;
+/// What glibc keeps free below them for those of libraries that are loaded later (version 2.36:
+/// `_dl_tls_static_surplus_init`, with the settings that it has by itself).
+const LATER_VARIABLES: u64 = 1664;
+/// What a C library knows of a thread, from its pointer on.
 const ABOVE_POINTER: u64 = 4 << 10;
 
 /// Where a call leaves it is the callee's.
@@ -157,9 +161,12 @@ impl Parts {
         }
     }
 
-    /// A thread's pointer is this.
-    pub(super) fn has_pointer(&mut self, thread: ThreadId, pointer: u64) {
-        self.threads.entry(thread).or_default().pointer = pointer;
+    /// A thread's pointer is this, with at most so many bytes of variables below it. The stack of a
+    /// thread may end right below them, and so may what else is mapped.
+    pub(super) fn has_pointer(&mut self, thread: ThreadId, pointer: u64, variables: Option<u64>) {
+        let below = variables.map_or(VARIABLES, |size| size.saturating_add(LATER_VARIABLES));
+        let around = pointer.saturating_sub(below)..pointer.saturating_add(ABOVE_POINTER);
+        self.threads.entry(thread).or_default().around_pointer = around;
     }
 
     /// Memory was mapped for a stack.
@@ -291,9 +298,7 @@ impl OwnMemory {
     }
 
     fn is_local_to_thread(&self, address: u64) -> bool {
-        let around =
-            self.pointer.saturating_sub(BELOW_POINTER)..self.pointer.saturating_add(ABOVE_POINTER);
         let is_above_stack = self.is_of_runtime && (self.top..self.stack.end).contains(&address);
-        around.contains(&address) || is_above_stack
+        self.around_pointer.contains(&address) || is_above_stack
     }
 }

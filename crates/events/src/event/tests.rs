@@ -20,7 +20,9 @@ pub(crate) fn any_event() -> impl Strategy<Value = Event> {
         (any::<i64>(), ".{0,40}")
             .prop_map(|(number, name)| Event::Thread(ThreadEvent::Registered { number, name })),
         Just(Event::Thread(ThreadEvent::End)),
-        any::<u64>().prop_map(|address| Event::Thread(ThreadEvent::Pointer { address })),
+        (any::<u64>(), any::<Option<u64>>()).prop_map(|(address, variables)| {
+            Event::Thread(ThreadEvent::Pointer { address, variables })
+        }),
         (any::<u32>(), any::<u64>(), any::<[u64; 3]>()).prop_map(
             |(function, stack_pointer, arguments)| {
                 Event::Span(Span::FunctionCall {

@@ -27,6 +27,9 @@ pub enum ThreadEvent {
     Pointer {
         /// Its new value.
         address: u64,
+        /// The most bytes that thread-local variables take below it, of the modules that are
+        /// mapped at this time; none in traces that were recorded without it.
+        variables: Option<u64>,
     },
     /// Control changed outside the program's own flow: a signal handler starts. The next
     /// access may follow another one than the code suggests.
@@ -54,8 +57,9 @@ impl Record for ThreadEvent {
                 2
             }
             ThreadEvent::End => 3,
-            ThreadEvent::Pointer { address } => {
+            ThreadEvent::Pointer { address, variables } => {
                 words.push(*address);
+                words.extend(variables);
                 4
             }
             ThreadEvent::HandlerCalled { signal } => {
@@ -85,6 +89,7 @@ impl Record for ThreadEvent {
             3 => ThreadEvent::End,
             4 => ThreadEvent::Pointer {
                 address: fields.word()?,
+                variables: fields.word().ok(),
             },
             5 => ThreadEvent::HandlerCalled {
                 signal: fields.number()?,

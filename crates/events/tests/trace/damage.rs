@@ -49,7 +49,11 @@ fn small_trace(directory: &Path) -> PathBuf {
     for chunk in 0..CHUNKS {
         for encoder in &mut encoders {
             let mut words = vec![u64::from(path_header(PathId(3), 1)), 0x5000 + chunk * 8];
-            Event::Thread(ThreadEvent::Pointer { address: chunk }).encode(&mut words);
+            Event::Thread(ThreadEvent::Pointer {
+                address: chunk,
+                variables: Some(0),
+            })
+            .encode(&mut words);
             encoder.append(&words);
             encoder.flush();
         }
@@ -63,7 +67,7 @@ fn small_trace(directory: &Path) -> PathBuf {
 fn chunks_read(items: &[Item]) -> Vec<u64> {
     let mut chunks = Vec::new();
     for (i, item) in items.iter().enumerate() {
-        if let Item::Event(_, Event::Thread(ThreadEvent::Pointer { address })) = item {
+        if let Item::Event(_, Event::Thread(ThreadEvent::Pointer { address, .. })) = item {
             chunks.push(*address);
             // Without the definitions there are no accesses, but no wrong ones either.
             let of_chunk = items[..i].iter().rev().take(2);

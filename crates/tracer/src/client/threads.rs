@@ -70,7 +70,7 @@ pub(super) fn begin(thread: &mut Thread, birth: Option<Birth>) {
     }
     // By that programs name the threads that they give to functions.
     if tracer.recording.records_values() || !tracer.recording.plan.functions.is_empty() {
-        buffer.event(&thread_pointer(thread));
+        buffer.event(&thread_pointer(tracer, thread));
     }
     tracer.modules.tell(thread.process, buffer);
     if parent.is_none() {
@@ -141,9 +141,16 @@ pub(super) fn begin_file(tracer: &Tracer, thread: &Thread, alone: bool) {
 }
 
 /// What says where the thread's own memory is.
-pub(super) fn thread_pointer(thread: &Thread) -> Event {
-    let address = thread.slots().program_fs.get();
-    Event::Thread(ThreadEvent::Pointer { address })
+pub(super) fn thread_pointer(tracer: &Tracer, thread: &Thread) -> Event {
+    has_pointer(tracer, thread.slots().program_fs.get())
+}
+
+/// The same of a thread whose pointer is this.
+pub(super) fn has_pointer(tracer: &Tracer, address: u64) -> Event {
+    Event::Thread(ThreadEvent::Pointer {
+        address,
+        variables: Some(tracer.modules.thread_local_bytes()),
+    })
 }
 
 /// Gives everything to the file and frees the thread's trace.

@@ -212,7 +212,8 @@ impl<'a> Runtime<'a> {
                 runtime.event(thread, ThreadEvent::Start { os_thread, parent });
             }
             let address = 0x4000_0000 + u64::from(thread) * 0x1000_0000;
-            runtime.event(thread, ThreadEvent::Pointer { address });
+            let variables = Some(0x100);
+            runtime.event(thread, ThreadEvent::Pointer { address, variables });
         }
         runtime
     }
