@@ -4,19 +4,16 @@
 //! Types: `DW_TAG_atomic_type` (`_Atomic` of C), and the structures `std::atomic` of C++ and
 //! `core::sync::atomic::Atomic…` of Rust, as variables of their own or within others.
 
-use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
 
 use addr2line::gimli::{self, Attribute, AttributeValue, EndianSlice, LittleEndian, UnitOffset};
-use object::{Object, ObjectSection};
 
 use crate::address::FileAddress;
 use crate::debug_file::DebugInformation;
+use crate::debug_units::{self, Dwarf, Unit};
 
 type Slice<'data> = EndianSlice<'data, LittleEndian>;
-type Dwarf<'data> = gimli::Dwarf<Slice<'data>>;
-type Unit<'data> = gimli::Unit<Slice<'data>>;
 
 /// Where the atomic variables of a module are.
 #[derive(Debug, Default)]
@@ -28,8 +25,6 @@ pub struct AtomicVariables {
 const DEEPEST: usize = 16;
 /// Elements of an array that are looked at.
 const MOST_ELEMENTS: u64 = 1 << 12;
-/// Files with more debugging information than this are not read: it is held in memory.
-const MOST_BYTES: u64 = 1 << 28;
 
 impl AtomicVariables {
     /// Of the file at a path. None where it has no debugging information, or it cannot be read.
@@ -56,30 +51,13 @@ impl AtomicVariables {
 
 fn read(path: &Path) -> Option<Vec<Range<u64>>> {
     let path = DebugInformation::of(path)?.path;
-    if path.metadata().ok()?.len() > MOST_BYTES {
-        return None;
-    }
-    let bytes = std::fs::read(&path).ok()?;
-    let file = object::File::parse(&*bytes).ok()?;
-    let load = |id: gimli::SectionId| -> Result<Cow<'_, [u8]>, gimli::Error> {
-        let section = file.section_by_name(id.name());
-        let data = section.and_then(|section| section.uncompressed_data().ok());
-        Ok(data.unwrap_or_default())
-    };
-    let sections = gimli::DwarfSections::load(load).ok()?;
-    let dwarf = sections.borrow(|section| EndianSlice::new(section, LittleEndian));
     let mut ranges = Vec::new();
-    let mut units = dwarf.units();
-    while let Ok(Some(header)) = units.next() {
-        if let Ok(unit) = dwarf.unit(header) {
+    debug_units::for_each(&path, |dwarf, unit| {
+        if let Ok(unit) = unit {
             // What of a damaged unit was read is used.
-            let _ = Search {
-                dwarf: &dwarf,
-                unit: &unit,
-            }
-            .variables(&mut ranges);
+            let _ = Search { dwarf, unit }.variables(&mut ranges);
         }
-    }
+    });
     Some(ranges)
 }
 

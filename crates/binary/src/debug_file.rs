@@ -15,8 +15,9 @@ use object::elf::SHT_NOBITS;
 use object::read::ReadCache;
 use object::read::elf::SectionHeader;
 
+use crate::debug_units;
 use crate::elf_file::{Data, Source, open_file};
-use crate::error::ModuleError;
+use crate::error::{ModuleError, Problem};
 use crate::headers::Headers;
 
 /// Where distributions install such files.
@@ -56,8 +57,25 @@ pub(crate) struct SplitOff<'a> {
 }
 
 impl SplitOff<'_> {
+    /// The file, if it is there. Of those that may be it, what is wrong with them is a problem.
+    pub(crate) fn find(self, problems: &mut Vec<Problem>) -> Option<PathBuf> {
+        self.candidates().find_map(|(candidate, file)| {
+            let its = file.and_then(|file| build_id(&candidate, file));
+            let reason = match its {
+                Ok(its) if self.is(&candidate, its.as_deref()) => return Some(candidate),
+                Ok(_) => format!("{} belongs to another build", candidate.display()),
+                Err(error) => error.to_string(),
+            };
+            problems.push(Problem {
+                part: "debug file",
+                reason,
+            });
+            None
+        })
+    }
+
     /// Files that may be it, which are there, opened.
-    pub(crate) fn candidates(self) -> impl Iterator<Item = (PathBuf, Result<File, ModuleError>)> {
+    fn candidates(self) -> impl Iterator<Item = (PathBuf, Result<File, ModuleError>)> {
         let by_build_id = self.build_id.and_then(installed);
         // Only if it is needed: it takes system calls, which a program may have forbidden itself.
         let by_link = self.link.into_iter().flat_map(move |link| {
@@ -77,7 +95,7 @@ impl SplitOff<'_> {
     }
 
     /// Whether a file with this build identifier is it.
-    pub(crate) fn is(self, candidate: &Path, build_id: Option<&[u8]>) -> bool {
+    fn is(self, candidate: &Path, build_id: Option<&[u8]>) -> bool {
         match (self.build_id, build_id) {
             (Some(own), Some(its)) => own == its,
             _ => self
@@ -125,7 +143,28 @@ impl DebugInformation {
     /// That of the file at a path; none where there is none.
     #[must_use]
     pub fn of(path: &Path) -> Option<DebugInformation> {
-        DebugInformation::within(path).or_else(|| DebugInformation::within(&split_off(path)?))
+        DebugInformation::find(path, &mut Vec::new())
+    }
+
+    /// The same, with what is wrong with files that should have it.
+    pub fn find(path: &Path, problems: &mut Vec<Problem>) -> Option<DebugInformation> {
+        let own = DebugInformation::within(path, problems);
+        own.or_else(|| {
+            let split_off = split_off(path, problems)?;
+            DebugInformation::within(&split_off, problems)
+        })
+    }
+
+    /// Why some of its units cannot be read, if that is so: nothing that is looked up is found there.
+    #[must_use]
+    pub fn damage(&self) -> Option<String> {
+        let mut first = None;
+        debug_units::for_each(&self.path, |_, unit| {
+            if let (Err(error), None) = (unit, &first) {
+                first = Some(error.to_string());
+            }
+        });
+        first
     }
 
     /// Where units that were compiled apart (`-gsplit-dwarf`) are together, if they are.
@@ -137,18 +176,18 @@ impl DebugInformation {
     }
 
     /// That which a file has itself.
-    fn within(path: &Path) -> Option<DebugInformation> {
+    fn within(path: &Path, problems: &mut Vec<Problem>) -> Option<DebugInformation> {
         let data = ReadCache::new(Source::File(open_file(path).ok()?));
         let headers = Headers::read(path, &data, &mut Vec::new()).ok()?;
         has_dwarf(&headers).then(|| DebugInformation {
             path: path.to_owned(),
-            common: common(path, &data, &headers),
+            common: common(path, (&data, &headers), problems),
         })
     }
 }
 
 /// The file with what was split off the one at a path, if it is there.
-pub(crate) fn split_off(path: &Path) -> Option<PathBuf> {
+pub(crate) fn split_off(path: &Path, problems: &mut Vec<Problem>) -> Option<PathBuf> {
     let data = ReadCache::new(Source::File(open_file(path).ok()?));
     let headers = Headers::read(path, &data, &mut Vec::new()).ok()?;
     let own = headers.build_id(&data, &mut Vec::new());
@@ -158,11 +197,7 @@ pub(crate) fn split_off(path: &Path) -> Option<PathBuf> {
         build_id: own.as_deref(),
         link: link.as_ref(),
     };
-    let mut candidates = wanted.candidates();
-    candidates.find_map(|(candidate, file)| {
-        let its = build_id(&candidate, file.ok()?).ok()?;
-        wanted.is(&candidate, its.as_deref()).then_some(candidate)
-    })
+    wanted.find(problems)
 }
 
 /// Whether a file has lines or more of its own.
@@ -178,18 +213,33 @@ fn has_dwarf(headers: &Headers<'_>) -> bool {
 }
 
 /// The file that a file says to have in common with others.
-fn common(path: &Path, data: Data<'_>, headers: &Headers<'_>) -> Option<PathBuf> {
+fn common(
+    path: &Path,
+    (data, headers): (Data<'_>, &Headers<'_>),
+    problems: &mut Vec<Problem>,
+) -> Option<PathBuf> {
     let bytes = headers.section(data, ".gnu_debugaltlink")?;
     let end = bytes.iter().position(|&byte| byte == 0)?;
     let (name, build_id) = (&bytes[..end], &bytes[end + 1..]);
     let folder = std::fs::canonicalize(path).ok()?;
     // An absolute name stands for itself.
     let named = folder.parent()?.join(std::ffi::OsStr::from_bytes(name));
-    let candidates = [Some(named), installed(build_id)];
-    candidates.into_iter().flatten().find(|candidate| {
+    let candidates = [Some(named.clone()), installed(build_id)];
+    let found = candidates.into_iter().flatten().find(|candidate| {
         let its = build_id_of(candidate).ok().flatten();
         its.as_deref() == Some(build_id)
-    })
+    });
+    if found.is_none() {
+        problems.push(Problem {
+            part: "debug file",
+            reason: format!(
+                "{} is missing or of another build, with which {} has information in common",
+                named.display(),
+                path.display()
+            ),
+        });
+    }
+    found
 }
 
 /// The build identifier of the file at a path, if it has one.

@@ -33,6 +33,7 @@
 mod address;
 mod atomic_variables;
 mod debug_file;
+mod debug_units;
 mod demangle;
 mod elf_file;
 mod error;

@@ -255,23 +255,25 @@ impl Contents {
             build_id: build_id.as_deref(),
             link: link.as_ref(),
         };
-        for (path, file) in wanted.candidates() {
-            let read = file
-                .and_then(|file| Contents::read(&path, Source::File(file), Some(&self.segments)));
-            let reason = match read {
-                Ok(debug) if wanted.is(&path, debug.build_id.as_deref()) => {
-                    self.minimal_debug_data = None;
-                    self.functions.append(debug.functions);
-                    self.problems.extend(debug.problems);
-                    return;
-                }
-                Ok(_) => format!("{} belongs to another build", path.display()),
-                Err(error) => error.to_string(),
-            };
-            self.problems.push(Problem {
+        let Some(path) = wanted.find(&mut self.problems) else {
+            return;
+        };
+        let read = open_file(&path)
+            .and_then(|file| Contents::read(&path, Source::File(file), Some(&self.segments)));
+        match read {
+            Ok(debug) => {
+                self.minimal_debug_data = None;
+                self.functions.append(debug.functions);
+                let problems = debug.problems.into_iter();
+                self.problems.extend(problems.map(|problem| Problem {
+                    part: "debug file",
+                    reason: format!("{}: {problem}", path.display()),
+                }));
+            }
+            Err(error) => self.problems.push(Problem {
                 part: "debug file",
-                reason,
-            });
+                reason: error.to_string(),
+            }),
         }
     }
 

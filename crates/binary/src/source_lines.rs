@@ -1,6 +1,7 @@
 //! From addresses to lines of the source, by the debugging information (DWARF) of a file or of
 //! the separate file that it was split off to.
 
+use std::cell::OnceCell;
 use std::fmt;
 use std::path::Path;
 
@@ -13,6 +14,8 @@ use crate::demangle::demangle;
 /// The debugging information of a module. It is read when it is asked for, unit by unit.
 pub struct SourceLines {
     loader: Option<Loader>,
+    /// What of it could not be read, first.
+    problem: OnceCell<String>,
 }
 
 /// A line of the source.
@@ -53,18 +56,32 @@ impl SourceLines {
     /// there is no debugging information, or it cannot be read, no address has a line.
     #[must_use]
     pub fn open(path: &Path) -> SourceLines {
-        let information = DebugInformation::of(path);
-        SourceLines {
-            loader: information.and_then(|it| Loader::new_with_sup(it.path, it.common).ok()),
-        }
+        SourceLines::of(DebugInformation::of(path).as_ref())
+    }
+
+    /// Those that debugging information has.
+    #[must_use]
+    pub fn of(information: Option<&DebugInformation>) -> SourceLines {
+        let problem = OnceCell::new();
+        let loader = information.and_then(|DebugInformation { path, common }| {
+            let loader = Loader::new_with_sup(path, common.as_ref());
+            read_well(&problem, loader)
+        });
+        SourceLines { loader, problem }
+    }
+
+    /// Why lines may be missing, if something that was asked for was damaged.
+    #[must_use]
+    pub fn problem(&self) -> Option<&str> {
+        self.problem.get().map(String::as_str)
     }
 
     /// The line that the instruction at an address comes from; of an inlined function, the line
     /// in that function.
     #[must_use]
     pub fn find(&self, address: FileAddress) -> Option<SourceLine> {
-        let location = self.loader.as_ref()?.find_location(address.0).ok()??;
-        source_line(location)
+        let location = self.loader.as_ref()?.find_location(address.0);
+        source_line(read_well(&self.problem, location)??)
     }
 
     /// The functions that the instruction at an address is in, as the source has their names, with
@@ -75,8 +92,9 @@ impl SourceLines {
         let Some(loader) = &self.loader else {
             return all;
         };
-        if let Ok(mut frames) = loader.find_frames(address.0) {
-            while let Ok(Some(frame)) = frames.next() {
+        let frames = read_well(&self.problem, loader.find_frames(address.0));
+        if let Some(mut frames) = frames {
+            while let Some(Some(frame)) = read_well(&self.problem, frames.next()) {
                 let name = frame
                     .function
                     .as_ref()
@@ -89,6 +107,12 @@ impl SourceLines {
         }
         all
     }
+}
+
+/// What was read, if it could be; else why not is noted.
+fn read_well<T, E: fmt::Display>(problem: &OnceCell<String>, read: Result<T, E>) -> Option<T> {
+    read.inspect_err(|error| _ = problem.set(error.to_string()))
+        .ok()
 }
 
 fn source_line(location: addr2line::Location<'_>) -> Option<SourceLine> {

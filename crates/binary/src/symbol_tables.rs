@@ -93,7 +93,7 @@ fn beside(
     headers: &Headers<'_>,
     problems: &mut Vec<Problem>,
 ) -> Option<ReadCache<Source>> {
-    let split_off = split_off(path).and_then(|path| open_file(&path).ok());
+    let split_off = split_off(path, problems).and_then(|path| open_file(&path).ok());
     let split_off = split_off.map(|file| ReadCache::new(Source::File(file)));
     split_off.or_else(|| {
         let compressed = minimal_debug_data::find(data, &headers.sections, problems)?;

@@ -35,7 +35,7 @@ impl Variables {
     pub fn open(path: &Path) -> Variables {
         let mut all = Vec::new();
         read(path, &mut all);
-        if let Some(beside) = split_off(path) {
+        if let Some(beside) = split_off(path, &mut Vec::new()) {
             read(&beside, &mut all);
         }
         all.sort();

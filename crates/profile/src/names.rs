@@ -43,8 +43,8 @@ impl Named {
 pub(crate) struct Names<'a> {
     recording: &'a Recording,
     files: FxHashMap<u32, CodeFile>,
-    /// What could not be read.
-    pub(crate) problems: Vec<String>,
+    /// Why files were not opened.
+    unopened: Vec<String>,
 }
 
 impl<'a> Names<'a> {
@@ -60,18 +60,27 @@ impl<'a> Names<'a> {
         images.retain(|image| used.contains(&image.number));
         let open = |image: &&Image| (image.number, CodeFile::open(image, kept_in));
         let opened: Vec<_> = images.par_iter().map(open).collect();
-        let (mut files, mut problems) = (FxHashMap::default(), Vec::new());
+        let (mut files, mut unopened) = (FxHashMap::default(), Vec::new());
         for (number, file) in opened {
             match file {
                 Ok(file) => files.extend(file.map(|file| (number, file))),
-                Err(problem) => problems.push(problem),
+                Err(problem) => unopened.push(problem),
             }
         }
         Names {
             recording,
             files,
-            problems,
+            unopened,
         }
+    }
+
+    /// What could not be read until now.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        let of_files = self.files.values().flat_map(CodeFile::problems);
+        let mut all: Vec<String> = self.unopened.iter().cloned().chain(of_files).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
     }
 
     /// The names of all frames, by their numbers.

@@ -234,7 +234,7 @@ impl Profile {
             beside: Vec::new(),
             threads: named_threads(paths, threads),
             quality: Quality::of(recording),
-            problems: [&recording.problems[..], &paths.names.problems].concat(),
+            problems: [&recording.problems[..], &paths.names.problems()].concat(),
         }
     }
 

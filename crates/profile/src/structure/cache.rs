@@ -79,11 +79,10 @@ struct Function {
 }
 
 impl NamesFrom {
-    /// Those of the file at a path.
-    fn of(path: &Path) -> NamesFrom {
-        let information = DebugInformation::of(path);
+    /// Those of the file at a path, with this debugging information.
+    fn of(path: &Path, information: Option<&DebugInformation>) -> NamesFrom {
         let mut files = vec![path.to_owned()];
-        if let Some(information) = &information {
+        if let Some(information) = information {
             files.push(information.path.clone());
             files.extend(information.common.clone());
             files.push(information.package());
@@ -198,13 +197,19 @@ impl Function {
 }
 
 impl Cache {
-    /// What is kept in a directory of a file with this identifier, or without one.
-    pub(crate) fn open(directory: Option<&Path>, build_id: &[u8], file: &Path) -> Cache {
+    /// What is kept in a directory of a file with this identifier, or without one, and with this debugging
+    /// information.
+    pub(crate) fn open(
+        directory: Option<&Path>,
+        build_id: &[u8],
+        file: &Path,
+        information: Option<&DebugInformation>,
+    ) -> Cache {
         let Some((directory, name)) = directory.zip(name(build_id, file)) else {
             return Cache::default();
         };
         let path = directory.join(name);
-        let names_from = NamesFrom::of(file);
+        let names_from = NamesFrom::of(file, information);
         let mut cache = Cache {
             path: Some(path),
             names_from,
@@ -379,20 +384,25 @@ mod tests {
     const CODE: Range<u64> = 0x10..0x20;
     const BUILD_ID: [u8; 8] = [7; 8];
 
+    fn opened(directory: Option<&Path>, build_id: &[u8], file: &Path) -> Cache {
+        let information = DebugInformation::of(file);
+        Cache::open(directory, build_id, file, information.as_ref())
+    }
+
     #[test]
     fn what_was_found_is_there_the_next_time() {
         let directory = tempfile::tempdir().unwrap();
         let inner = directory.path().join("structure");
-        let mut cache = Cache::open(Some(&inner), &BUILD_ID, Path::new("/nowhere"));
+        let mut cache = opened(Some(&inner), &BUILD_ID, Path::new("/nowhere"));
         assert_eq!(cache.shape(&CODE), None);
         cache.add_shape(&CODE, &shape());
         cache.keep();
-        let cache = Cache::open(Some(&inner), &BUILD_ID, Path::new("/nowhere"));
+        let cache = opened(Some(&inner), &BUILD_ID, Path::new("/nowhere"));
         assert_eq!(cache.shape(&CODE), Some(&shape()));
         // Of another function, of another file, or of none.
         assert_eq!(cache.shape(&(0x10..0x1f)), None);
         assert_eq!(
-            Cache::open(Some(&inner), &[8; 8], Path::new("/nowhere")).shape(&CODE),
+            opened(Some(&inner), &[8; 8], Path::new("/nowhere")).shape(&CODE),
             None
         );
     }
@@ -405,7 +415,7 @@ mod tests {
             directory.path().join("inner"),
             directory.path().join("file"),
         );
-        let open = || Cache::open(Some(&inner), &[], &file);
+        let open = || opened(Some(&inner), &[], &file);
         open().add_shape(&CODE, &shape());
         assert!(!inner.exists(), "there is no such file");
         fs::write(&file, b"one").unwrap();
@@ -438,7 +448,7 @@ mod tests {
     fn names_are_known_until_other_files_have_them() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("file");
-        let open = || Cache::open(Some(&directory.path().join("inner")), &BUILD_ID, &file);
+        let open = || opened(Some(&directory.path().join("inner")), &BUILD_ID, &file);
         fs::write(&file, b"one").unwrap();
         let mut cache = open();
         cache.add_place(0x12, &place());
@@ -466,7 +476,7 @@ mod tests {
     fn what_makes_no_sense_is_not_believed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("0707070707070707");
-        let open = || Cache::open(Some(directory.path()), &BUILD_ID, Path::new("/nowhere"));
+        let open = || opened(Some(directory.path()), &BUILD_ID, Path::new("/nowhere"));
         let mut cache = open();
         cache.add_shape(&CODE, &shape());
         cache.add_place(0x12, &place());
@@ -517,14 +527,14 @@ mod tests {
             file.set_modified(long_ago + std::time::Duration::from_secs(number as u64))
                 .unwrap();
         }
-        let mut cache = Cache::open(Some(directory.path()), &BUILD_ID, Path::new("/nowhere"));
+        let mut cache = opened(Some(directory.path()), &BUILD_ID, Path::new("/nowhere"));
         cache.add_shape(&CODE, &shape());
         cache.keep();
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), MOST_FILES);
         let is_there = |name: &str| directory.path().join(name).exists();
         assert!(!is_there("old3") && is_there("old4"));
         assert_eq!(
-            Cache::open(Some(directory.path()), &BUILD_ID, Path::new("/nowhere")).shape(&CODE),
+            opened(Some(directory.path()), &BUILD_ID, Path::new("/nowhere")).shape(&CODE),
             Some(&shape())
         );
     }

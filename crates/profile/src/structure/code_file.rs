@@ -8,8 +8,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustc_hash::FxHashMap;
 use unspool_binary::{
-    FileAddress, FrameInformation, Function, LoadedBytes, Module, SourceLine, SourceLines,
-    build_id_of,
+    DebugInformation, FileAddress, FrameInformation, Function, LoadedBytes, Module, Problem,
+    SourceLine, SourceLines, build_id_of,
 };
 use unspool_profile_record::Image;
 use unspool_unwind::{Entries, Section, undescribed_functions};
@@ -35,6 +35,8 @@ pub(crate) struct CodeFile {
     /// Which functions may come back to who called them, of those that were asked for.
     returning: Mutex<FxHashMap<u64, Depths>>,
     file: OnceLock<Option<File>>,
+    /// What is wrong with the files that should have its debugging information.
+    problems: Vec<Problem>,
 }
 
 /// How deep calls are followed where a function comes back, and where it does not.
@@ -62,9 +64,13 @@ impl CodeFile {
                 path.display()
             ));
         }
+        let mut problems = Vec::new();
+        let information = DebugInformation::find(&path, &mut problems);
+        let cache = Cache::open(kept_in, &image.build_id, &path, information.as_ref());
         Ok(Some(CodeFile {
-            cache: Mutex::new(Cache::open(kept_in, &image.build_id, &path)),
-            lines: LinesOfThreads::of(&path),
+            cache: Mutex::new(cache),
+            lines: LinesOfThreads::of(information),
+            problems,
             module: OnceLock::new(),
             returning: Mutex::default(),
             file: OnceLock::new(),
@@ -92,6 +98,9 @@ impl CodeFile {
             let line = (!is_named).then(|| lines.find(FileAddress(address)));
             (frames, line.flatten())
         });
+        if frames.is_empty() {
+            self.lines.look_for_damage();
+        }
         let symbol = self.symbol_at(address);
         let place = Place {
             frames,
@@ -196,9 +205,34 @@ impl CodeFile {
         self.lines.use_one(|lines| lines.find(FileAddress(address)))
     }
 
-    /// Keeps what was found, for the next run.
+    /// What could not be read of it, of what was asked for, and of the files with its names and lines.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        let of_module = self.module.get().and_then(Option::as_ref);
+        let of_module = of_module.map_or(&[][..], Module::problems);
+        let mut all: Vec<String> = Vec::new();
+        for problem in self.problems.iter().chain(of_module) {
+            let text = problem.to_string();
+            if !all.contains(&text) {
+                all.push(text);
+            }
+        }
+        let of_lines = self.lines.problem();
+        all.extend(of_lines.map(|problem| format!("debugging information: {problem}")));
+        for problem in &mut all {
+            *problem = format!(
+                "{}: {problem}: names or lines may be missing",
+                self.path.display()
+            );
+        }
+        all
+    }
+
+    /// Keeps what was found, for the next run. Where something was wrong it is looked up again, and told
+    /// again.
     pub(crate) fn keep(&self) {
-        self.cache().keep();
+        if self.problems().is_empty() {
+            self.cache().keep();
+        }
     }
 }
 
@@ -210,22 +244,43 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// The lines of a file. One thread at a time can use what reads them, so that there may be several.
 #[derive(Debug)]
 struct LinesOfThreads {
-    path: PathBuf,
+    information: Option<DebugInformation>,
     idle: Mutex<Vec<SourceLines>>,
+    /// What could not be read, first.
+    problem: OnceLock<String>,
+    /// Why some units cannot be read, once that was asked.
+    damage: OnceLock<Option<String>>,
 }
 
 impl LinesOfThreads {
-    fn of(path: &Path) -> LinesOfThreads {
+    fn of(information: Option<DebugInformation>) -> LinesOfThreads {
         LinesOfThreads {
-            path: path.to_owned(),
+            information,
             idle: Mutex::default(),
+            problem: OnceLock::new(),
+            damage: OnceLock::new(),
         }
+    }
+
+    /// Where nothing is found, that may be because units were passed over that cannot be read.
+    fn look_for_damage(&self) {
+        self.damage
+            .get_or_init(|| self.information.as_ref().and_then(DebugInformation::damage));
+    }
+
+    /// What could not be read.
+    fn problem(&self) -> Option<&str> {
+        let damage = self.damage.get().and_then(Option::as_ref);
+        self.problem.get().or(damage).map(String::as_str)
     }
 
     fn use_one<T>(&self, asks: impl FnOnce(&SourceLines) -> T) -> T {
         let idle = locked(&self.idle).pop();
-        let lines = idle.unwrap_or_else(|| SourceLines::open(&self.path));
+        let lines = idle.unwrap_or_else(|| SourceLines::of(self.information.as_ref()));
         let answer = asks(&lines);
+        if let Some(problem) = lines.problem() {
+            self.problem.get_or_init(|| problem.to_owned());
+        }
         locked(&self.idle).push(lines);
         answer
     }

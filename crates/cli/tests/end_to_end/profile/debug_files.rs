@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use libtest_mimic::Trial;
+use serde_json::Value;
 
 use super::built::made;
 use super::{By, array, number, profile};
@@ -16,6 +17,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         test("linked", linked),
         test("by_sum", by_sum),
+        test("damaged", damaged),
         test("split", |scratch| {
             split(scratch, "-gdwarf-5", "llvm-dwp-19")
         }),
@@ -72,16 +74,19 @@ impl<'a> Recorded<'a> {
         made(&self.folder, program, arguments)
     }
 
-    /// Whether the report has the inlined function, on its line, with nearly all of the time.
-    fn is_known(&self) -> Result<bool, Verdict> {
+    fn report(&self) -> Result<Value, Verdict> {
         let outcome = profile(self.scratch, By::Kernel, &["--json", &self.recording])?;
-        let report: serde_json::Value = serde_json::from_str(&outcome.stdout_text())
-            .map_err(|_| Verdict::Wrong(outcome.stderr_text()))?;
+        serde_json::from_str(&outcome.stdout_text())
+            .map_err(|_| Verdict::Wrong(outcome.stderr_text()))
+    }
+
+    /// Whether a report has the inlined function, on its line, with nearly all of the time.
+    fn is_known(report: &Value) -> Result<bool, Verdict> {
         let total = number(&report["total"]);
-        let functions = array(&report, "functions");
+        let functions = array(report, "functions");
         let of = |name: &str| functions.iter().find(|it| it["name"] == name);
         let has_most = |name| of(name).is_some_and(|it| number(&it["self"]) > 0.9 * total);
-        let lines = array(&report, "lines").iter();
+        let lines = array(report, "lines").iter();
         let of_loop = lines.filter(|it| {
             let line = it["line"].as_str().unwrap_or_default();
             line.ends_with("program.c:4") || line.ends_with("program.c:5")
@@ -94,11 +99,29 @@ impl<'a> Recorded<'a> {
         Ok(is_named)
     }
 
+    /// Whether it must be known, and nothing be wrong.
     fn expect(&self, must: bool, what: &str) -> Result<(), Verdict> {
-        match self.is_known()? == must {
-            true => Ok(()),
-            false => Err(Verdict::Wrong(format!("{what}: known is not {must}"))),
+        self.expect_with(must, &[], what)
+    }
+
+    /// The same, where problems must be told that have these words. They are told each time.
+    fn expect_with(&self, must: bool, problems: &[&str], what: &str) -> Result<(), Verdict> {
+        for _ in 0..2 {
+            let report = self.report()?;
+            if Recorded::is_known(&report)? != must {
+                return Err(Verdict::Wrong(format!("{what}: known is not {must}")));
+            }
+            let told = array(&report, "problems");
+            let has = |problem: &&str| {
+                let mut told = told.iter().filter_map(Value::as_str);
+                told.any(|it| it.contains(problem))
+            };
+            if told.len() != problems.len() || !problems.iter().all(has) {
+                let wanted = format!("{what}: {problems:?} must be told, and were: {told:?}");
+                return Err(Verdict::Wrong(wanted));
+            }
         }
+        Ok(())
     }
 }
 
@@ -123,7 +146,7 @@ fn linked(scratch: &Scratch) -> Result<(), Verdict> {
     recorded.expect(false, "gone")?;
     compile(folder, "other", &["-Wl,--build-id", "-DOTHER", "-O1"])?;
     recorded.run("objcopy", &["--only-keep-debug", "other", "program.debug"])?;
-    recorded.expect(false, "another build's")
+    recorded.expect_with(false, &["belongs to another build"], "another build's")
 }
 
 /// Without build identifiers, contents that sum up to what the program says.
@@ -137,7 +160,33 @@ fn by_sum(scratch: &Scratch) -> Result<(), Verdict> {
     let mut bytes = std::fs::read(&file)?;
     bytes.push(0);
     std::fs::write(&file, bytes)?;
-    recorded.expect(false, "changed")
+    recorded.expect_with(false, &["belongs to another build"], "changed")
+}
+
+/// A file that was cut off, and one whose contents make no sense, are told.
+fn damaged(scratch: &Scratch) -> Result<(), Verdict> {
+    let recorded = Recorded::new(scratch, &["-Wl,--build-id"])?;
+    recorded.run("objcopy", &KEEP)?;
+    recorded.run("strip", &["program"])?;
+    recorded.run("objcopy", &["--add-gnu-debuglink=program.debug", "program"])?;
+    recorded.expect(true, "as it was")?;
+    let file = recorded.folder.join("program.debug");
+    let whole = std::fs::read(&file)?;
+    for length in [0, 20, 200, whole.len() / 2] {
+        std::fs::write(&file, &whole[..length])?;
+        let what = format!("{length} bytes of it");
+        recorded.expect_with(false, &["debug file: "], &what)?;
+    }
+    for section in [".debug_info", ".debug_abbrev", ".debug_line"] {
+        let nonsense = recorded.folder.join("nonsense");
+        std::fs::write(&nonsense, [0xff; 64])?;
+        std::fs::write(&file, &whole)?;
+        let option = format!("--update-section={section}=nonsense");
+        recorded.run("objcopy", &[&option, "program.debug"])?;
+        recorded.expect_with(false, &["debugging information: "], section)?;
+    }
+    std::fs::write(&file, &whole)?;
+    recorded.expect(true, "whole again")
 }
 
 /// Units in files of their own (`.dwo`), and those in one package (`.dwp`).
@@ -191,8 +240,12 @@ fn in_common(scratch: &Scratch) -> Result<(), Verdict> {
     recorded.run("dwz", &["-m", "common", "program", "other"])?;
     recorded.expect(true, "in common")?;
     std::fs::remove_file(recorded.folder.join("common"))?;
-    match recorded.is_known() {
-        Ok(true) => Err(Verdict::Wrong("what is gone is known".to_owned())),
-        _ => Ok(()),
+    let problems = array(&recorded.report()?, "problems").to_vec();
+    let is_it = |it: &Value| it.as_str().is_some_and(|it| it.contains("in common"));
+    match problems.iter().any(is_it) {
+        true => Ok(()),
+        false => Err(Verdict::Wrong(format!(
+            "what is gone is not told: {problems:?}"
+        ))),
     }
 }
