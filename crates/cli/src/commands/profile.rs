@@ -396,7 +396,6 @@ fn import(path: &Path, output: Option<&Path>) -> Result<Recording, Failure> {
         perf_data::import(&bytes, observe::header(&[]), &mut output).map_err(|error| {
             let help = match error {
                 PerfDataError::NoTime(_) => Some("perf record -e cpu-clock samples CPU time"),
-                PerfDataError::Pipe => Some("perf record -o FILE writes to a file"),
                 PerfDataError::Unnamed => Some("perf record --timestamp has them"),
                 _ => None,
             };

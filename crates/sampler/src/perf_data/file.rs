@@ -4,28 +4,20 @@
 //! Linux.
 
 mod compressed;
+mod parts;
 
 use std::collections::HashMap;
 
 use unspool_container::bytes::{ByteReader, Malformed};
 
 use self::compressed::{Compressed, is_compressed};
+use self::parts::{BUILD_IDS, COMMAND_LINE, FIRST_OF_PERF, Parts, is_perf_data, record};
 use crate::kernel_record::{
     KernelRecord, LOST, MMAP2, SAMPLE, Sampled, What, is_in_kernel, registers, text,
 };
 
-const MAGIC: &[u8; 8] = b"PERFILE2";
-/// The header of what goes through a pipe has its own size only.
-const PIPE_HEADER_BYTES: u64 = 16;
-/// Numbers of what may follow the records.
-const BUILD_IDS: u32 = 2;
-const COMMAND_LINE: u32 = 11;
-const FEATURES: u32 = 256;
-
 /// Kinds of records beside those that [`KernelRecord`] knows.
 const MMAP: u32 = 1;
-/// Those from here on are perf's own.
-const FIRST_OF_PERF: u32 = 64;
 
 /// Bits of an attribute's flags.
 const EXCLUDES_KERNEL: u64 = 1 << 5;
@@ -70,9 +62,6 @@ pub enum PerfDataError {
     /// Its header lies about its parts.
     #[error("its header is damaged")]
     Damaged,
-    /// It was written to a pipe.
-    #[error("it was written to a pipe")]
-    Pipe,
     /// Nothing in it stands for time.
     #[error("its samples ({0}) do not stand for time")]
     NoTime(String),
@@ -101,20 +90,14 @@ pub(super) struct Event {
 }
 
 impl Event {
-    fn read(bytes: &[u8], file: &[u8]) -> Result<Event, Malformed> {
+    fn read(bytes: &[u8], ids: &[u8]) -> Event {
         let word = |offset: usize| -> u64 {
             let word = bytes.get(offset..offset + 8);
             word.and_then(|word| word.try_into().ok())
                 .map_or(0, u64::from_le_bytes)
         };
-        // Where the identifiers are stands behind the attribute.
-        let behind = bytes.len().checked_sub(16).ok_or(Malformed)?;
-        let mut reader = ByteReader::new(part(file, word(behind), word(behind + 8))?);
-        let mut ids = Vec::new();
-        while reader.remaining() >= 8 {
-            ids.push(reader.u64()?);
-        }
-        Ok(Event {
+        let (ids, _) = ids.as_chunks();
+        Event {
             kind: word(0) as u32,
             number: word(8),
             period: word(16),
@@ -124,8 +107,8 @@ impl Event {
             branch_fields: word(72),
             registers: word(80),
             stack_bytes: word(88) as u32,
-            ids,
-        })
+            ids: ids.iter().map(|&id| u64::from_le_bytes(id)).collect(),
+        }
     }
 
     /// The time that a sample stands for, where it has not said how often the event has come; none
@@ -185,44 +168,19 @@ pub(super) struct PerfData {
     pub(super) is_cut_off: bool,
 }
 
-/// Bytes of a file.
-fn part(file: &[u8], offset: u64, length: u64) -> Result<&[u8], Malformed> {
-    let start = usize::try_from(offset).map_err(|_| Malformed)?;
-    let length = usize::try_from(length).map_err(|_| Malformed)?;
-    let end = start.checked_add(length).ok_or(Malformed)?;
-    file.get(start..end).ok_or(Malformed)
-}
-
 impl PerfData {
     /// Whether a file begins as one of `perf record` does.
     pub(super) fn begins(start: &[u8]) -> bool {
-        start.starts_with(MAGIC)
+        is_perf_data(start)
     }
 
     pub(super) fn read(file: &[u8]) -> Result<PerfData, PerfDataError> {
-        if !PerfData::begins(file) {
-            return Err(PerfDataError::NotPerfData);
-        }
-        let damaged = |Malformed| PerfDataError::Damaged;
-        let mut header = ByteReader::new(&file[MAGIC.len()..]);
-        let mut next = || header.u64().map_err(damaged);
-        if next()? == PIPE_HEADER_BYTES {
-            return Err(PerfDataError::Pipe);
-        }
-        let attribute_bytes = next()?;
-        let (attributes, data) = ((next()?, next()?), (next()?, next()?));
-        let _types = (next()?, next()?);
-        let features = [next()?, next()?, next()?, next()?];
-        let attributes = part(file, attributes.0, attributes.1).map_err(damaged)?;
-        let length = usize::try_from(attribute_bytes).map_err(|_| PerfDataError::Damaged)?;
-        if length < 16 {
+        let parts = Parts::of(file)?;
+        let attributes = parts.attributes.iter();
+        let events: Vec<Event> = attributes.map(|(it, ids)| Event::read(it, ids)).collect();
+        if events.is_empty() {
             return Err(PerfDataError::Damaged);
         }
-        let events: Result<Vec<Event>, Malformed> = attributes
-            .chunks_exact(length)
-            .map(|bytes| Event::read(bytes, file))
-            .collect();
-        let events = events.map_err(damaged)?;
         let event = events.iter().find(|event| event.period_ns().is_some());
         let Some(event) = event.cloned() else {
             let names: Vec<String> = events.iter().map(Event::name).collect();
@@ -232,50 +190,30 @@ impl PerfData {
         if !events.iter().all(has_thread) || (events.len() > 1 && id_offset(&events).is_none()) {
             return Err(PerfDataError::Unnamed);
         }
-        // A run that was cut off has not said how much there is.
-        let start = usize::try_from(data.0).map_err(|_| PerfDataError::Damaged)?;
-        let whole = part(file, data.0, data.1).ok().filter(|_| data.1 > 0);
-        let is_cut_off = whole.is_none();
-        let records = whole.or(file.get(start..)).ok_or(PerfDataError::Damaged)?;
         let mut read = PerfData {
             command: Vec::new(),
             event,
             build_ids: HashMap::new(),
             records: Vec::new(),
             other_samples: 0,
-            is_cut_off,
+            is_cut_off: parts.is_cut_off,
         };
-        if !is_cut_off {
-            read.read_features(file, data.0.saturating_add(data.1), features);
+        for (number, bytes) in parts.features {
+            read.read_feature(number, bytes);
         }
-        read.read_records(records, &events);
+        read.read_records(parts.records, &events);
         read.records.sort_by_key(KernelRecord::order);
         Ok(read)
     }
 
-    /// What follows the records. What is damaged there is left out: samples do not need it.
-    fn read_features(&mut self, file: &[u8], table: u64, features: [u64; 4]) {
-        let is_there = |number: &u32| features[*number as usize / 64] & 1 << (number % 64) != 0;
-        let mut entries = table;
-        for number in (0..FEATURES).filter(is_there) {
-            let Ok(entry) = part(file, entries, 16) else {
-                return;
-            };
-            entries += 16;
-            let mut entry = ByteReader::new(entry);
-            let (Ok(offset), Ok(length)) = (entry.u64(), entry.u64()) else {
-                return;
-            };
-            let Ok(bytes) = part(file, offset, length) else {
-                continue;
-            };
-            let mut reader = ByteReader::new(bytes);
-            let _ = match number {
-                COMMAND_LINE => self.read_command(&mut reader),
-                BUILD_IDS => self.read_build_ids(&mut reader),
-                _ => Ok(()),
-            };
-        }
+    /// What perf says beside the records. What is damaged there is left out: samples do not need it.
+    fn read_feature(&mut self, number: u32, bytes: &[u8]) {
+        let mut reader = ByteReader::new(bytes);
+        let _ = match number {
+            COMMAND_LINE => self.read_command(&mut reader),
+            BUILD_IDS => self.read_build_ids(&mut reader),
+            _ => Ok(()),
+        };
     }
 
     fn read_command(&mut self, reader: &mut ByteReader<'_>) -> Result<(), Malformed> {
@@ -427,13 +365,6 @@ impl PerfData {
 const HAS_BUILD_ID: u16 = 1 << 14;
 /// A record of memory that is mapped is of data.
 const IS_DATA: u16 = 1 << 13;
-
-/// The next record: its kind, its bits and its body.
-fn record<'a>(reader: &mut ByteReader<'a>) -> Result<(u32, u16, &'a [u8]), Malformed> {
-    let (kind, bits, length) = (reader.u32()?, reader.u16()?, reader.u16()?);
-    let body = usize::from(length).checked_sub(8).ok_or(Malformed)?;
-    Ok((kind, bits, reader.take(body)?))
-}
 
 /// Code that is mapped, in the older form, which is of code unless it says otherwise.
 fn mapped(body: &mut ByteReader<'_>) -> Result<Option<(u32, u32, What)>, Malformed> {

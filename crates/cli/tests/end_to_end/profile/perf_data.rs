@@ -17,6 +17,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         test("copied_stacks", copied_stacks),
         test("compressed", compressed),
+        test("through_a_pipe", through_a_pipe),
         test("several_events", several_events),
         test("another_file_in_its_place", another_file),
         test("kept", kept),
@@ -28,7 +29,30 @@ pub(crate) fn trials() -> Vec<Trial> {
 /// The path of a file that `perf record` has made of a command with these options.
 fn recorded(scratch: &Scratch, options: &[&str], command: &[OsString]) -> Result<String, Verdict> {
     let file = scratch.path().join("perf.data").display().to_string();
-    let own = [&["perf", "record", "-q", "-o", &file], options, &["--"]].concat();
+    recorded_by(
+        scratch,
+        &["perf", "record", "-q", "-o", &file],
+        options,
+        command,
+    )?;
+    Ok(file)
+}
+
+/// The same of what has gone through a pipe, into which `perf record` writes in another way.
+fn piped(scratch: &Scratch, options: &[&str], command: &[OsString]) -> Result<String, Verdict> {
+    let file = scratch.path().join("perf.data").display().to_string();
+    let through = "perf record -q -o - \"$@\" | cat > \"$0\"";
+    recorded_by(scratch, &["sh", "-c", through, &file], options, command)?;
+    Ok(file)
+}
+
+fn recorded_by(
+    scratch: &Scratch,
+    perf: &[&str],
+    options: &[&str],
+    command: &[OsString],
+) -> Result<(), Verdict> {
+    let own = [perf, options, &["--"]].concat();
     let mut words: Vec<OsString> = own.iter().map(OsString::from).collect();
     words.extend_from_slice(command);
     let has_perf = std::process::Command::new("perf").arg("--version").output();
@@ -37,7 +61,7 @@ fn recorded(scratch: &Scratch, options: &[&str], command: &[OsString]) -> Result
     }
     let outcome = run(scratch, &natively(scratch, &words))?;
     match outcome.ending {
-        Ending::Exited(0) => Ok(file),
+        Ending::Exited(0) => Ok(()),
         _ => Err(Verdict::CannotTell(format!(
             "perf: {}",
             outcome.stderr_text()
@@ -73,17 +97,37 @@ fn has_all_time(scratch: &Scratch, report: &Value, file: &str) -> Result<bool, V
 
 /// Copies of stacks are unwound as our own are: known shares come out, over callers that call.
 fn copied_stacks(scratch: &Scratch) -> Result<(), Verdict> {
-    are_unwound(scratch, &[])
+    are_unwound(scratch, recorded, &[])
 }
 
 /// So are those that perf has compressed.
 fn compressed(scratch: &Scratch) -> Result<(), Verdict> {
-    are_unwound(scratch, &["-z"])
+    are_unwound(scratch, recorded, &["-z"])
 }
 
-fn are_unwound(scratch: &Scratch, more: &[&str]) -> Result<(), Verdict> {
+/// So are those that have gone through a pipe, with what perf says of files and of the command.
+fn through_a_pipe(scratch: &Scratch) -> Result<(), Verdict> {
+    are_unwound(scratch, piped, &[])?;
+    let options = [&BY_STACKS[..], &["-g"]].concat();
+    let facts = |file: &str| -> Result<(Value, Value), Verdict> {
+        let (report, _) = read(scratch, &[], file)?;
+        let threads = array(&report, "threads").iter();
+        let names: Vec<&Value> = threads.map(|it| &it["name"]).collect();
+        Ok((report["command"].clone(), serde_json::json!(names)))
+    };
+    let direct = facts(&recorded(scratch, &options, &guest("")?)?)?;
+    let through = facts(&piped(scratch, &options, &guest("")?)?)?;
+    match direct.1 == through.1 && through.0.to_string().contains("record") {
+        true => Ok(()),
+        false => Err(Verdict::Wrong(format!("{direct:?} and {through:?}"))),
+    }
+}
+
+type Recorder = fn(&Scratch, &[&str], &[OsString]) -> Result<String, Verdict>;
+
+fn are_unwound(scratch: &Scratch, recorder: Recorder, more: &[&str]) -> Result<(), Verdict> {
     let options = [&BY_STACKS[..], &["--call-graph=dwarf,16384"], more].concat();
-    let file = recorded(scratch, &options, &guest("")?)?;
+    let file = recorder(scratch, &options, &guest("")?)?;
     let (mut report, _) = read(scratch, &[], &file)?;
     let is_perf = report["source"] == "perf record" && report["user"].is_null();
     // They are the kernel's samples as ours are, and as certain.
@@ -150,10 +194,19 @@ fn kept(scratch: &Scratch) -> Result<(), Verdict> {
     }
 }
 
-/// Of a file that was cut off there is what was whole, and the status says so.
+/// Of a file that was cut off there is what was whole, and the status says so. On one processor: perf
+/// writes those of one processor behind those of another, and which code was mapped would be among them.
 fn cut_off(scratch: &Scratch) -> Result<(), Verdict> {
     let options = [&BY_STACKS[..], &["-g"]].concat();
-    let file = recorded(scratch, &options, &guest("")?)?;
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let allowed = status
+        .lines()
+        .find_map(|it| it.strip_prefix("Cpus_allowed_list:"));
+    let allowed = allowed.unwrap_or_default().trim();
+    let first = allowed.split([',', '-']).next().unwrap_or_default();
+    let on_one = ["taskset", "-c", first].map(OsString::from);
+    let command = [&on_one[..], &guest("")?].concat();
+    let file = recorded(scratch, &options, &command)?;
     let whole = std::fs::read(&file)?;
     std::fs::write(&file, &whole[..whole.len() / 2])?;
     let outcome = profile(scratch, By::Kernel, &["--view=flat", &file])?;

@@ -2,6 +2,7 @@
 
 use unspool_unwind::{RBP, RBX, RSP};
 
+use super::parts::MAGIC;
 use super::*;
 
 const FIELDS: u64 = IP | TID | TIME | PERIOD | IDENTIFIER;
@@ -190,6 +191,60 @@ fn one_event_is_taken_that_stands_for_time() {
     let nameless = (1, 0, (1000, true), IP | TID | TIME);
     assert_eq!(refused(&[CLOCK, nameless]), PerfDataError::Unnamed);
     assert_eq!(refused(&[(1, 0, (1000, true), IP)]), PerfDataError::Unnamed);
+}
+
+/// The same as a file has, as it goes through a pipe.
+fn through_pipe(attributes: &[(u32, u64, (u64, bool), u64)], records: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend(16_u64.to_le_bytes());
+    for (number, (kind, config, period, fields)) in attributes.iter().enumerate() {
+        let mut one = attribute(*kind, *config, *period, *fields, (0, 0));
+        one.truncate(128);
+        one[4..8].copy_from_slice(&128_u32.to_le_bytes());
+        one.extend((100 + number as u64).to_le_bytes());
+        bytes.extend(record(64, 0, &[], &one));
+    }
+    // Twelve bytes of tracing data, and as many of another trace: none are records.
+    bytes.extend(record(66, 0, &[12], &[]));
+    bytes.extend([0xee; 16]);
+    bytes.extend(record(71, 0, &[12, 0], &[]));
+    bytes.extend([0xee; 12]);
+    bytes.extend(records.concat());
+    let mut of_build = vec![0; 28];
+    of_build[4..24].fill(0xab);
+    of_build.extend(b"/bin/a\0\0");
+    bytes.extend(record(67, 0, &[], &of_build));
+    let command = b"\x01\0\0\0\x08\0\0\0perf\0\0\0\0";
+    bytes.extend(record(80, 0, &[u64::from(COMMAND_LINE)], command));
+    bytes
+}
+
+#[test]
+fn what_went_through_a_pipe_is_read_as_a_file_is() {
+    let faults = (1, 2, (1, false), FIELDS);
+    let of = |id| record(SAMPLE, 2, &[id, 0x4010, 7 | 8 << 32, id, 12_345], &[]);
+    let (events, records) = ([faults, CLOCK], [of(100), of(101)]);
+    let whole = through_pipe(&events, &records);
+    let read = PerfData::read(&whole).unwrap();
+    let as_file = PerfData::read(&file(&events, &records)).unwrap();
+    assert_eq!(read.records, as_file.records);
+    assert_eq!((read.event, read.command), (as_file.event, as_file.command));
+    assert_eq!((read.other_samples, read.is_cut_off), (1, false));
+    assert_eq!(read.build_ids[&b"/bin/a"[..]], [0xab; 20]);
+    for length in 0..whole.len() {
+        let _ = PerfData::read(&whole[..length]);
+    }
+    let cut = PerfData::read(&whole[..whole.len() - 1]).unwrap();
+    assert!(cut.is_cut_off && cut.records == read.records);
+    for place in 0..whole.len() {
+        for value in [0, 1, 0x7f, 0x80, 0xff] {
+            let mut damaged = whole.clone();
+            damaged[place] = value;
+            let _ = PerfData::read(&damaged);
+        }
+    }
+    let nothing = PerfData::read(&whole[..16]).unwrap_err();
+    assert_eq!(nothing, PerfDataError::Damaged);
 }
 
 /// Pieces of one compressed stream, which end where records do not.
