@@ -2,13 +2,14 @@
 //!
 //! Source: "Debugging Information in Separate Files" of the GDB manual, which says how such a file is found
 //! by the build identifier and by `.gnu_debuglink`; "Common DWARF" of the manual of dwz, for
-//! `.gnu_debugaltlink`, which names a file with what several files have in common.
+//! `.gnu_debugaltlink`, which names a file with what several files have in common; debuginfod_find_debuginfo(3)
+//! of elfutils, for where what was downloaded is kept.
 
-use std::fmt::Write;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use object::LittleEndian;
 use object::elf::SHT_NOBITS;
@@ -76,7 +77,7 @@ impl SplitOff<'_> {
 
     /// Files that may be it, which are there, opened.
     fn candidates(self) -> impl Iterator<Item = (PathBuf, Result<File, ModuleError>)> {
-        let by_build_id = self.build_id.and_then(installed);
+        let by_build_id = self.build_id.into_iter().flat_map(by_build_id);
         // Only if it is needed: it takes system calls, which a program may have forbidden itself.
         let by_link = self.link.into_iter().flat_map(move |link| {
             let own = std::fs::canonicalize(self.path).unwrap_or_else(|_| self.path.to_owned());
@@ -86,7 +87,7 @@ impl SplitOff<'_> {
             let paths = folders.map(|it| it.join(&link.name));
             paths.into_iter().filter(move |it| *it != own)
         });
-        by_build_id.into_iter().chain(by_link).filter_map(|path| {
+        by_build_id.chain(by_link).filter_map(|path| {
             // Opening it tells whether it is there without another system call.
             let file = open_file(&path);
             let is_missing = file.as_ref().is_err_and(ModuleError::is_missing);
@@ -105,17 +106,38 @@ impl SplitOff<'_> {
     }
 }
 
-/// Where the file with this build identifier is installed, if it is.
-fn installed(build_id: &[u8]) -> Option<PathBuf> {
-    let (first, rest) = build_id.split_first()?;
-    if rest.is_empty() || rest.len() > 64 {
-        return None;
-    }
-    let mut name = String::new();
-    for byte in rest {
-        write!(name, "{byte:02x}").ok()?;
-    }
-    Some(Path::new(DIRECTORY).join(format!(".build-id/{first:02x}/{name}.debug")))
+/// Where the file with this build identifier is if it is installed, or was downloaded.
+fn by_build_id(build_id: &[u8]) -> impl Iterator<Item = PathBuf> {
+    let name: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
+    let is_usual = (2..=65).contains(&build_id.len());
+    let installed = is_usual.then(|| {
+        let (first, rest) = name.split_at(2);
+        Path::new(DIRECTORY).join(format!(".build-id/{first}/{rest}.debug"))
+    });
+    let downloaded = is_usual.then(|| Some(downloads()?.join(name).join("debuginfo")));
+    // An empty file says that there was none to download.
+    let downloaded = downloaded.flatten().filter(|it| has_something(it));
+    installed.into_iter().chain(downloaded)
+}
+
+/// Where debuginfod's client keeps what it has downloaded. Asked once: programs within which this runs
+/// may change their environment while it is read.
+fn downloads() -> Option<&'static Path> {
+    static DIRECTORY: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
+        let of = |name: &str| std::env::var_os(name).filter(|it| !it.is_empty());
+        if let Some(path) = of("DEBUGINFOD_CACHE_PATH") {
+            return Some(path.into());
+        }
+        let caches = of("XDG_CACHE_HOME").map(PathBuf::from);
+        let caches = caches.or_else(|| Some(Path::new(&of("HOME")?).join(".cache")));
+        Some(caches?.join("debuginfod_client"))
+    });
+    DIRECTORY.as_deref()
+}
+
+fn has_something(path: &Path) -> bool {
+    let file = open_file(path);
+    file.is_ok_and(|mut file| file.read(&mut [0]).is_ok_and(|length| length > 0))
 }
 
 /// The sum that a link has of the contents of a file.
@@ -224,8 +246,8 @@ fn common(
     let folder = std::fs::canonicalize(path).ok()?;
     // An absolute name stands for itself.
     let named = folder.parent()?.join(std::ffi::OsStr::from_bytes(name));
-    let candidates = [Some(named.clone()), installed(build_id)];
-    let found = candidates.into_iter().flatten().find(|candidate| {
+    let mut candidates = std::iter::once(named.clone()).chain(by_build_id(build_id));
+    let found = candidates.find(|candidate| {
         let its = build_id_of(candidate).ok().flatten();
         its.as_deref() == Some(build_id)
     });

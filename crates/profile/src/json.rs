@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use unspool_profile_record::{Rate, Source};
 
-use crate::beside::Place;
+use crate::event_values::Place;
 use crate::metric_values::Known;
 use crate::profile::Profile;
 use crate::unit::Unit;

@@ -13,8 +13,8 @@
 #![deny(missing_docs)]
 
 mod annotated;
-mod beside;
 mod call_tree;
+mod event_values;
 pub mod export;
 mod folded;
 mod json;

@@ -2,8 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::beside::{Beside, Place};
 use crate::call_tree::FunctionId;
+use crate::event_values::{EventValues, Place};
 use crate::metric::{Metric, TOTAL};
 use crate::profile::{Function, Profile, Spread};
 
@@ -29,8 +29,8 @@ impl<'a> Known<'a> {
 }
 
 /// What another profile of the same run has at the places of one.
-fn beside(name: &str, other: &Profile, own: &Profile) -> Beside {
-    let mut beside = Beside {
+fn event_values(name: &str, other: &Profile, own: &Profile) -> EventValues {
+    let mut values = EventValues {
         name: name.to_owned(),
         functions: vec![[0.0; 2]; own.functions.len()],
         contexts: vec![[0.0; 2]; own.tree.nodes().len()],
@@ -38,7 +38,7 @@ fn beside(name: &str, other: &Profile, own: &Profile) -> Beside {
     };
     let both = |weights: [u64; 2]| weights.map(|weight| other.unit.number(weight as f64));
     for one in &other.loops {
-        let of_image = beside.loops.entry(one.image.clone()).or_default();
+        let of_image = values.loops.entry(one.image.clone()).or_default();
         of_image.insert(one.code.address, both([one.self_weight, one.total_weight]));
     }
     let places = own.functions.iter().enumerate();
@@ -51,7 +51,7 @@ fn beside(name: &str, other: &Profile, own: &Profile) -> Beside {
     };
     for function in &other.functions {
         if let Some(place) = own_place(function) {
-            beside.functions[place] = both([function.self_weight, function.total_weight]);
+            values.functions[place] = both([function.self_weight, function.total_weight]);
         }
     }
     let mut own_contexts: Vec<Option<usize>> = Vec::new();
@@ -64,19 +64,19 @@ fn beside(name: &str, other: &Profile, own: &Profile) -> Beside {
             (Some(function), parent) => own.tree.known(parent.flatten(), function),
         };
         if let Some(place) = place {
-            beside.contexts[place] = both([node.self_weight, node.total_weight]);
+            values.contexts[place] = both([node.self_weight, node.total_weight]);
         }
         own_contexts.push(place);
     }
-    beside
+    values
 }
 
 impl Profile {
     /// Has metrics know of what else was sampled in the same run: its name, and its profile with its loops.
-    pub fn beside(&mut self, others: &[(&str, &Profile)]) {
+    pub fn know_events(&mut self, others: &[(&str, &Profile)]) {
         let others = others.iter();
-        let others = others.map(|(name, other)| beside(name, other, self));
-        self.beside = others.collect();
+        let others = others.map(|(name, other)| event_values(name, other, self));
+        self.event_values = others.collect();
     }
 
     /// A metric of something, if it has a value there.
@@ -101,7 +101,7 @@ impl Profile {
                     Some(name) => (name, true),
                     None => (event, false),
                 };
-                let known = self.beside.iter().find(|it| it.name == name)?;
+                let known = self.event_values.iter().find(|it| it.name == name)?;
                 known.at(place, with_callees)
             }
         })
@@ -175,7 +175,7 @@ mod tests {
         ]]);
         let mut profile = Profile::new(&NamedPaths::new(&recording));
         let other = Profile::new(&NamedPaths::new(&other));
-        profile.beside(&[("off-cpu", &other)]);
+        profile.know_events(&[("off-cpu", &other)]);
         let of = |formula: &str, name: &str| {
             let metric: Metric = format!("x = {formula}").parse().expect("a metric");
             let mut functions = profile.functions.iter().enumerate();
@@ -216,7 +216,7 @@ mod tests {
             self_weight: 2_000_000_000,
             total_weight: 5_000_000_000,
         }];
-        profile.beside(&[("off-cpu", &other)]);
+        profile.know_events(&[("off-cpu", &other)]);
         let of = |formula: &str, place| {
             let metric: Metric = format!("x = {formula}").parse().expect("a metric");
             let known = Known {

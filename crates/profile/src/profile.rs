@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 use unspool_profile_record::{Counted, Ending, Recording, Regions, Settings, Source, Wait, Window};
 
-use crate::beside::Beside;
 use crate::call_tree::{CallTree, FunctionId};
+use crate::event_values::EventValues;
 use crate::loop_times::LoopTime;
 use crate::metric::Metric;
 use crate::named_paths::NamedPaths;
@@ -145,7 +145,7 @@ pub struct Profile {
     /// What is computed of functions, call paths and loops, for who shows them; none at first.
     pub metrics: Vec<Metric>,
     /// What metrics know of what else was sampled.
-    pub(crate) beside: Vec<Beside>,
+    pub(crate) event_values: Vec<EventValues>,
     /// Threads, by process and number.
     pub threads: Vec<ThreadTime>,
     /// How well call paths are known.
@@ -231,7 +231,7 @@ impl Profile {
             lines: sorted(lines),
             loops: Vec::new(),
             metrics: Vec::new(),
-            beside: Vec::new(),
+            event_values: Vec::new(),
             threads: named_threads(paths, threads),
             quality: Quality::of(recording),
             problems: [&recording.problems[..], &paths.names.problems()].concat(),

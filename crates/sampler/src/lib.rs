@@ -25,7 +25,8 @@
 //! shared_memory         memory of both
 //! source  sampling      what a back end is; when, how often and how much is looked at
 //! observer              follows all processes
-//! kept  region_marks    which part of the run samples are kept of; what programs say of it
+//! part_of_run  region_marks
+//!                       which part of the run samples are kept of; what programs say of it
 //! waits                 from when threads leave processors to when they have one again
 //! tree                  the calling context tree as it is written
 //! call_path             from a sample to the frames
@@ -47,10 +48,10 @@ mod event_choice;
 mod file_size_limit;
 mod generated_code;
 mod image;
-mod kept;
 mod kernel_record;
 pub mod mpi_rank;
 mod observer;
+mod part_of_run;
 mod perf;
 pub mod perf_data;
 mod perf_event;

@@ -16,9 +16,9 @@ use crate::address_space::{AddressSpace, Mapping};
 use crate::call_path::{CallPaths, PathFrame};
 use crate::generated_code::GeneratedCode;
 use crate::image::Image;
-use crate::kept::Kept;
 use crate::kernel_record::{KernelRecord, Sampled, What};
 use crate::mpi_rank;
+use crate::part_of_run::PartOfRun;
 use crate::perf_map::Function;
 use crate::tree::Tree;
 use crate::waits::{Place, Waits};
@@ -62,7 +62,7 @@ pub(crate) struct Observer<W> {
     next_image: u32,
     origin: Origin,
     /// Samples of other times are left out.
-    pub(crate) kept: Kept,
+    pub(crate) part: PartOfRun,
     /// When the first process began.
     since: SystemTime,
     ranks: FxHashMap<u32, u32>,
@@ -95,12 +95,12 @@ impl<W: Write> Observer<W> {
     pub(crate) fn new(
         writer: Writer<W>,
         origin: Origin,
-        kept: Kept,
+        part: PartOfRun,
         since: SystemTime,
     ) -> Observer<W> {
         Observer {
             origin,
-            kept,
+            part,
             since,
             generated: FxHashMap::default(),
             ranks: FxHashMap::default(),
@@ -144,11 +144,11 @@ impl<W: Write> Observer<W> {
     pub(crate) fn take(&mut self, record: KernelRecord) -> io::Result<()> {
         let (pid, tid) = (record.pid, record.tid);
         match record.what {
-            What::Sampled(sampled) if self.kept.contains(pid, record.time_ns) => {
+            What::Sampled(sampled) if self.part.contains(pid, record.time_ns) => {
                 let sample = self.sample(pid, tid, record.time_ns, &sampled)?;
                 self.writer.write(&Record::Sample(sample))?;
             }
-            What::Occurred(event, sampled) if self.kept.contains(pid, record.time_ns) => {
+            What::Occurred(event, sampled) if self.part.contains(pid, record.time_ns) => {
                 let sample = self.sample(pid, tid, record.time_ns, &sampled)?;
                 self.writer
                     .write(&Record::Occurrence(Occurrence { event, sample }))?;
@@ -159,12 +159,12 @@ impl<W: Write> Observer<W> {
                 self.waits.leaving((pid, tid), place);
             }
             What::Left { is_preempted } => {
-                let (thread, kept) = ((pid, tid), &mut self.kept);
-                self.waits.left(thread, record.time_ns, kept, is_preempted);
+                let (thread, part) = ((pid, tid), &mut self.part);
+                self.waits.left(thread, record.time_ns, part, is_preempted);
             }
             What::Entered => {
-                let (thread, kept) = ((pid, tid), &mut self.kept);
-                if let Some(wait) = self.waits.entered(thread, record.time_ns, kept) {
+                let (thread, part) = ((pid, tid), &mut self.part);
+                if let Some(wait) = self.waits.entered(thread, record.time_ns, part) {
                     self.writer.write(&Record::Wait(wait))?;
                 }
             }
@@ -189,14 +189,14 @@ impl<W: Write> Observer<W> {
             }
             What::Named { name, is_execution } => {
                 if is_execution {
-                    self.kept.executed(pid, record.time_ns);
+                    self.part.executed(pid, record.time_ns);
                     self.processes.remove(&pid);
                     self.images.remove(&key(pid, WITHOUT_FILE));
                 }
                 self.named(pid, tid, &name)?;
             }
             What::Started { parent } if parent != pid => {
-                self.kept.started(parent, pid, record.time_ns);
+                self.part.started(parent, pid, record.time_ns);
                 let space = self.process(parent).space.clone();
                 let paths = self.origin.paths(pid);
                 self.processes.insert(pid, Observed { space, paths });
@@ -279,7 +279,7 @@ impl<W: Write> Observer<W> {
 
     /// The run is over: nobody waits any more.
     pub(crate) fn end(&mut self, time_ns: u64) -> io::Result<()> {
-        for wait in self.waits.end(time_ns, &mut self.kept) {
+        for wait in self.waits.end(time_ns, &mut self.part) {
             self.writer.write(&Record::Wait(wait))?;
         }
         Ok(())

@@ -11,9 +11,9 @@ use unspool_profile_record::{Ending, Record, Settings, Source, Writer};
 
 use self::file::PerfData;
 pub use self::file::PerfDataError;
-use crate::kept::Kept;
 use crate::kernel_record::{KernelRecord, What};
 use crate::observer::{Observer, Origin};
+use crate::part_of_run::PartOfRun;
 
 /// What could not be taken over.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -72,7 +72,7 @@ fn write(read: PerfData, header: &TraceHeader, output: impl Write) -> std::io::R
     let mut observer = Observer::new(
         writer,
         Origin::Elsewhere { build_ids },
-        Kept::new(0..u64::MAX, false),
+        PartOfRun::new(0..u64::MAX, false),
         UNIX_EPOCH,
     );
     let is_sample = |record: &&KernelRecord| matches!(record.what, What::Sampled(_));

@@ -10,9 +10,9 @@ use unspool_profile_record::{
 };
 
 use crate::clock::now_ns;
-use crate::kept::Kept;
 use crate::kernel_record::KernelRecord;
 use crate::observer::{Observer, Origin};
+use crate::part_of_run::PartOfRun;
 use crate::region_marks::RegionMarks;
 use crate::run_error::RunError;
 use crate::sampling::Window;
@@ -65,12 +65,12 @@ impl<'a, S: Source, W: Write> Recording<'a, S, W> {
         let writer = Writer::new(output, header).map_err(RunError::Write)?;
         let from_ns = nanoseconds(window.delay);
         let until_ns = window.end().map(nanoseconds);
-        let kept = start_ns.saturating_add(from_ns)
+        let part = start_ns.saturating_add(from_ns)
             ..until_ns.map_or(u64::MAX, |until_ns| start_ns.saturating_add(until_ns));
-        let kept = Kept::new(kept, run.marks.is_some());
+        let part = PartOfRun::new(part, run.marks.is_some());
         let mut recording = Recording {
             source,
-            observer: Observer::new(writer, Origin::Here { left_out }, kept, run.since),
+            observer: Observer::new(writer, Origin::Here { left_out }, part, run.since),
             marks: run.marks,
             waiting: Vec::new(),
             latest_ns: 0,
@@ -144,7 +144,7 @@ impl<'a, S: Source, W: Write> Recording<'a, S, W> {
     /// What there was of regions of interest.
     fn regions(&mut self, end_ns: u64) -> Option<Regions> {
         let marks = self.marks.as_ref()?;
-        let (entered, inside_ns) = self.observer.kept.regions(end_ns)?;
+        let (entered, inside_ns) = self.observer.part.regions(end_ns)?;
         Some(Regions {
             entered,
             inside_ns,
@@ -165,7 +165,7 @@ impl<'a, S: Source, W: Write> Recording<'a, S, W> {
     /// Takes in what is not later than this.
     fn take_in(&mut self, until_ns: u64) -> io::Result<()> {
         if let Some(marks) = &mut self.marks {
-            marks.drain(&mut |mark| self.observer.kept.add(mark));
+            marks.drain(&mut |mark| self.observer.part.add(mark));
         }
         self.waiting.sort_by_key(KernelRecord::order);
         if let Some(last) = self.waiting.last() {

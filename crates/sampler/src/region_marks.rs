@@ -12,7 +12,7 @@ use unspool_sample_slots::regions::{
     FILE_BYTES, MAGIC, MARKS, VARIABLE, mark, place, time_place, who_place,
 };
 
-use crate::kept::Mark;
+use crate::part_of_run::Mark;
 use crate::removal::Removal;
 use crate::shared_memory::SharedMemory;
 

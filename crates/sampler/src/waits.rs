@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 use unspool_profile_record::{PathEnd, Sample, Wait};
 
-use crate::kept::Kept;
+use crate::part_of_run::PartOfRun;
 
 /// A thread, by its process's number and its own.
 type ThreadKey = (u32, u32);
@@ -39,13 +39,13 @@ impl Waits {
         &mut self,
         thread: ThreadKey,
         since_ns: u64,
-        kept: &mut Kept,
+        part: &mut PartOfRun,
         is_preempted: bool,
     ) {
         let place = self.leaving.remove(&thread);
         let off = Off {
             place: place.unwrap_or((None, PathEnd::NoStack)),
-            kept_ns: kept.until(thread.0, since_ns),
+            kept_ns: part.until(thread.0, since_ns),
             is_preempted,
         };
         // Where it is off already, what was told between was lost: when it came back is not known.
@@ -57,25 +57,25 @@ impl Waits {
         &mut self,
         thread: ThreadKey,
         time_ns: u64,
-        kept: &mut Kept,
+        part: &mut PartOfRun,
     ) -> Option<Wait> {
-        self.off.remove(&thread)?.until(thread, time_ns, kept)
+        self.off.remove(&thread)?.until(thread, time_ns, part)
     }
 
     /// The waits of all that have no processor yet when all is over.
-    pub(crate) fn end(&mut self, time_ns: u64, kept: &mut Kept) -> Vec<Wait> {
+    pub(crate) fn end(&mut self, time_ns: u64, part: &mut PartOfRun) -> Vec<Wait> {
         let mut off: Vec<_> = self.off.drain().collect();
         off.sort_by_key(|(thread, _)| *thread);
         let waits = off.into_iter();
         waits
-            .filter_map(|(thread, off)| off.until(thread, time_ns, kept))
+            .filter_map(|(thread, off)| off.until(thread, time_ns, part))
             .collect()
     }
 }
 
 impl Off {
-    fn until(self, (pid, tid): ThreadKey, time_ns: u64, kept: &mut Kept) -> Option<Wait> {
-        let kept_ns = kept.until(pid, time_ns);
+    fn until(self, (pid, tid): ThreadKey, time_ns: u64, part: &mut PartOfRun) -> Option<Wait> {
+        let kept_ns = part.until(pid, time_ns);
         let (node, end) = self.place;
         let weight = kept_ns.checked_sub(self.kept_ns).filter(|&ns| ns > 0)?;
         Some(Wait {
@@ -83,7 +83,7 @@ impl Off {
             sample: Sample {
                 pid,
                 tid,
-                time_ns: time_ns.min(kept.end()),
+                time_ns: time_ns.min(part.end()),
                 weight,
                 node,
                 end,
@@ -97,8 +97,8 @@ mod tests {
     use super::*;
 
     const PLACE: Place = (Some(3), PathEnd::Outermost);
-    fn always() -> Kept {
-        Kept::new(0..u64::MAX, false)
+    fn always() -> PartOfRun {
+        PartOfRun::new(0..u64::MAX, false)
     }
 
     fn told(wait: &Wait) -> (u32, u64, u64, Option<u32>, bool) {
@@ -142,13 +142,13 @@ mod tests {
     #[test]
     fn waits_are_cut_to_what_is_kept() {
         let mut waits = Waits::default();
-        let mut kept = Kept::new(15..35, false);
+        let mut part = PartOfRun::new(15..35, false);
         for tid in 1..=4 {
-            waits.left((1, tid), 10 * u64::from(tid), &mut kept, false);
+            waits.left((1, tid), 10 * u64::from(tid), &mut part, false);
         }
-        let first = waits.entered((1, 1), 20, &mut kept).unwrap();
+        let first = waits.entered((1, 1), 20, &mut part).unwrap();
         assert_eq!((told(&first).1, told(&first).2), (20, 5));
-        let rest = waits.end(100, &mut kept);
+        let rest = waits.end(100, &mut part);
         let rest: Vec<_> = rest.iter().map(told).map(|it| (it.0, it.1, it.2)).collect();
         assert_eq!(rest, [(2, 35, 15), (3, 35, 5)]);
     }

@@ -182,7 +182,7 @@ fn know_beside(profile: &mut Profile, beside: &Beside, typed: &ProfileArguments)
         .map(|(name, recording)| (name, profile_of(recording)))
         .collect();
     let meant: Vec<(&str, &Profile)> = meant.iter().map(|(name, it)| (*name, it)).collect();
-    profile.beside(&meant);
+    profile.know_events(&meant);
 }
 
 /// Shows the report, or writes it to its file, with what belongs behind it.

@@ -18,6 +18,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         test("linked", linked),
         test("by_sum", by_sum),
         test("damaged", damaged),
+        test("downloaded", downloaded),
         test("split", |scratch| {
             split(scratch, "-gdwarf-5", "llvm-dwp-19")
         }),
@@ -161,6 +162,26 @@ fn by_sum(scratch: &Scratch) -> Result<(), Verdict> {
     bytes.push(0);
     std::fs::write(&file, bytes)?;
     recorded.expect_with(false, &["belongs to another build"], "changed")
+}
+
+/// What debuginfod's client has downloaded; an empty file says that there was nothing.
+fn downloaded(scratch: &Scratch) -> Result<(), Verdict> {
+    let recorded = Recorded::new(scratch, &["-Wl,--build-id=0x0123456789abcdef0123"])?;
+    let kept = scratch
+        .path()
+        .join("cache/debuginfod_client/0123456789abcdef0123");
+    std::fs::create_dir_all(&kept)?;
+    let kept = kept.join("debuginfo");
+    recorded.run("objcopy", &KEEP)?;
+    recorded.run("strip", &["program"])?;
+    recorded.expect(false, "stripped")?;
+    std::fs::write(&kept, "")?;
+    recorded.expect(false, "nothing to download")?;
+    let whole = std::fs::read(recorded.folder.join("program.debug"))?;
+    std::fs::write(&kept, &whole)?;
+    recorded.expect(true, "downloaded")?;
+    std::fs::write(&kept, &whole[..100])?;
+    recorded.expect_with(false, &["debug file: "], "cut off")
 }
 
 /// A file that was cut off, and one whose contents make no sense, are told.

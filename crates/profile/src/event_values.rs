@@ -16,7 +16,7 @@ pub(crate) enum Place<'a> {
 /// What else was sampled, by the places of a profile's functions and call paths, and by loops: alone, and with
 /// what was called.
 #[derive(Debug, Clone)]
-pub(crate) struct Beside {
+pub(crate) struct EventValues {
     pub(crate) name: String,
     pub(crate) functions: Vec<[f64; 2]>,
     pub(crate) contexts: Vec<[f64; 2]>,
@@ -24,7 +24,7 @@ pub(crate) struct Beside {
     pub(crate) loops: FxHashMap<String, FxHashMap<u64, [f64; 2]>>,
 }
 
-impl Beside {
+impl EventValues {
     pub(crate) fn at(&self, place: Place<'_>, with_callees: bool) -> Option<f64> {
         let weights = match place {
             Place::Function(place) => *self.functions.get(place)?,

@@ -15,7 +15,7 @@ pub(crate) struct Mark {
 
 /// A time of the run, and within that, if the program says so, its regions of interest.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct PartOfRun {
     window: Range<u64>,
     regions: Option<Regions>,
 }
@@ -55,10 +55,10 @@ impl Process {
     }
 }
 
-impl Kept {
+impl PartOfRun {
     /// A part of the run, or with regions, these in it.
-    pub(crate) fn new(window: Range<u64>, has_regions: bool) -> Kept {
-        Kept {
+    pub(crate) fn new(window: Range<u64>, has_regions: bool) -> PartOfRun {
+        PartOfRun {
             window,
             regions: has_regions.then(Regions::default),
         }
@@ -172,19 +172,19 @@ mod tests {
 
     #[test]
     fn without_regions_the_window_is_kept() {
-        let mut kept = Kept::new(10..20, false);
+        let mut part = PartOfRun::new(10..20, false);
         let times = [9, 10, 19, 20];
         assert_eq!(
-            times.map(|it| kept.contains(1, it)),
+            times.map(|it| part.contains(1, it)),
             [false, true, true, false]
         );
-        assert_eq!([5, 12, 30].map(|it| kept.until(1, it)), [0, 2, 10]);
-        assert_eq!(kept.regions(30), None);
+        assert_eq!([5, 12, 30].map(|it| part.until(1, it)), [0, 2, 10]);
+        assert_eq!(part.regions(30), None);
     }
 
     #[test]
     fn regions_are_of_processes_and_of_those_they_start() {
-        let mut kept = Kept::new(0..100, true);
+        let mut part = PartOfRun::new(0..100, true);
         // They come in any order.
         for one in [
             mark(40, 1, false),
@@ -194,32 +194,32 @@ mod tests {
             mark(80, 1, false),
             mark(90, 1, false),
         ] {
-            kept.add(one);
+            part.add(one);
         }
-        assert!(!kept.contains(1, 9));
-        assert!(kept.contains(1, 10));
-        kept.started(1, 2, 20);
-        kept.started(3, 4, 20);
-        assert!(kept.contains(2, 21) && !kept.contains(4, 21) && !kept.contains(3, 21));
-        kept.executed(2, 25);
-        assert!(!kept.contains(2, 30) && kept.contains(1, 39));
-        assert_eq!((kept.until(1, 39), kept.until(2, 39)), (29, 5));
-        assert!(!kept.contains(1, 40));
-        assert_eq!(kept.until(1, 50), 30);
-        assert_eq!(kept.until(1, 70), 40);
+        assert!(!part.contains(1, 9));
+        assert!(part.contains(1, 10));
+        part.started(1, 2, 20);
+        part.started(3, 4, 20);
+        assert!(part.contains(2, 21) && !part.contains(4, 21) && !part.contains(3, 21));
+        part.executed(2, 25);
+        assert!(!part.contains(2, 30) && part.contains(1, 39));
+        assert_eq!((part.until(1, 39), part.until(2, 39)), (29, 5));
+        assert!(!part.contains(1, 40));
+        assert_eq!(part.until(1, 50), 30);
+        assert_eq!(part.until(1, 70), 40);
         // Two of the first process, and what its child was in of the first.
-        assert_eq!(kept.regions(200), Some((2, 55)));
+        assert_eq!(part.regions(200), Some((2, 55)));
     }
 
     #[test]
     fn regions_are_cut_to_the_window() {
-        let mut kept = Kept::new(20..50, true);
-        kept.add(mark(10, 1, true));
-        kept.add(mark(30, 1, false));
-        kept.add(mark(40, 1, true));
-        assert!(!kept.contains(1, 15) && kept.contains(1, 25) && !kept.contains(1, 35));
-        assert_eq!(kept.until(1, 35), 10);
-        assert!(kept.contains(1, 49) && !kept.contains(1, 50));
-        assert_eq!(kept.regions(70), Some((2, 20)));
+        let mut part = PartOfRun::new(20..50, true);
+        part.add(mark(10, 1, true));
+        part.add(mark(30, 1, false));
+        part.add(mark(40, 1, true));
+        assert!(!part.contains(1, 15) && part.contains(1, 25) && !part.contains(1, 35));
+        assert_eq!(part.until(1, 35), 10);
+        assert!(part.contains(1, 49) && !part.contains(1, 50));
+        assert_eq!(part.regions(70), Some((2, 20)));
     }
 }
