@@ -50,15 +50,36 @@ impl AtomicVariables {
 }
 
 fn read(path: &Path) -> Option<Vec<Range<u64>>> {
-    let path = DebugInformation::of(path)?.path;
+    let information = DebugInformation::of(path)?;
     let mut ranges = Vec::new();
-    debug_units::for_each(&path, |dwarf, unit| {
+    debug_units::for_each(&information.path, &information.package(), |dwarf, unit| {
         if let Ok(unit) = unit {
             // What of a damaged unit was read is used.
             let _ = Search { dwarf, unit }.variables(&mut ranges);
         }
     });
     Some(ranges)
+}
+
+/// Bytes of a variable that lie together: compilers lay members of a structure apart that nothing wants
+/// together.
+struct Piece {
+    /// Which bytes of it.
+    bytes: Range<u64>,
+    /// Where they are.
+    address: u64,
+}
+
+impl Piece {
+    /// Where a part of the variable is, if it is in this piece.
+    fn place(&self, part: &Range<u64>) -> Option<Range<u64>> {
+        let is_here = self.bytes.start <= part.start && part.end <= self.bytes.end;
+        is_here.then(|| {
+            let start = part.start - self.bytes.start;
+            let start = self.address.saturating_add(start);
+            start..start.saturating_add(part.end - part.start)
+        })
+    }
 }
 
 /// A unit that is gone through.
@@ -74,27 +95,59 @@ impl<'data> Search<'_, 'data> {
             if entry.tag() != gimli::DW_TAG_variable {
                 continue;
             }
-            let address = entry
-                .attr(gimli::DW_AT_location)
-                .and_then(|location| self.address(location));
+            let location = entry.attr(gimli::DW_AT_location);
+            let pieces = location.map_or_else(Vec::new, |location| self.pieces(location));
             let kind = entry.attr_value(gimli::DW_AT_type);
-            if let (Some(address), Some(AttributeValue::UnitRef(kind))) = (address, kind) {
-                self.atomic_parts(kind, address, DEEPEST, ranges)?;
+            let Some(AttributeValue::UnitRef(kind)) = kind.filter(|_| !pieces.is_empty()) else {
+                continue;
+            };
+            let mut within = Vec::new();
+            // What was found before something that is damaged is used.
+            let found = self.atomic_parts(kind, 0, DEEPEST, &mut within);
+            for part in within {
+                let place = pieces.iter().find_map(|piece| piece.place(&part));
+                ranges.extend(place);
             }
+            found?;
         }
         Ok(())
     }
 
-    /// The address that a location is, if it is nothing but one.
-    fn address(&self, location: &Attribute<Slice<'data>>) -> Option<u64> {
-        let expression = location.exprloc_value()?;
-        let mut operations = expression.operations(self.unit.encoding());
-        let address = match operations.next().ok()?? {
-            gimli::Operation::Address { address } => Some(address),
-            gimli::Operation::AddressIndex { index } => self.dwarf.address(self.unit, index).ok(),
-            _ => None,
+    /// The pieces of a variable that are in memory, of a location that is an address, or has some.
+    fn pieces(&self, location: &Attribute<Slice<'data>>) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        let Some(expression) = location.exprloc_value() else {
+            return pieces;
         };
-        address.filter(|_| matches!(operations.next(), Ok(None)))
+        let mut operations = expression.operations(self.unit.encoding());
+        // What was said since the last piece: an address alone is one.
+        let (mut said, mut address, mut offset) = (0, None, 0_u64);
+        while let Ok(Some(operation)) = operations.next() {
+            said += 1;
+            match operation {
+                gimli::Operation::Address { address: it } => address = Some(it),
+                gimli::Operation::AddressIndex { index } => {
+                    address = self.dwarf.address(self.unit, index).ok();
+                }
+                gimli::Operation::Piece { size_in_bits, .. } => {
+                    let bytes = size_in_bits / 8;
+                    let of_piece = |address| Piece {
+                        bytes: offset..offset.saturating_add(bytes),
+                        address,
+                    };
+                    pieces.extend(address.filter(|_| said == 2).map(of_piece));
+                    offset = offset.saturating_add(bytes);
+                    (said, address) = (0, None);
+                }
+                _ => {}
+            }
+        }
+        let is_whole = said == 1 && offset == 0;
+        pieces.extend(address.filter(|_| is_whole).map(|address| Piece {
+            bytes: 0..u64::MAX,
+            address,
+        }));
+        pieces
     }
 
     /// Adds the parts of a value of this type, at this address, that are atomic.

@@ -181,9 +181,9 @@ impl DebugInformation {
     #[must_use]
     pub fn damage(&self) -> Option<String> {
         let mut first = None;
-        debug_units::for_each(&self.path, |_, unit| {
-            if let (Err(error), None) = (unit, &first) {
-                first = Some(error.to_string());
+        debug_units::for_each(&self.path, &self.package(), |_, unit| {
+            if let (Err(problem), None) = (unit, &first) {
+                first = Some(problem);
             }
         });
         first

@@ -98,7 +98,7 @@ impl CodeFile {
             let line = (!is_named).then(|| lines.find(FileAddress(address)));
             (frames, line.flatten())
         });
-        if frames.is_empty() {
+        if frames.iter().all(|frame| frame.function.is_none()) {
             self.lines.look_for_damage();
         }
         let symbol = self.symbol_at(address);
