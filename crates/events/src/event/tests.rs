@@ -128,8 +128,11 @@ proptest! {
         let mut words = Vec::new();
         event.encode(&mut words);
         let kind = words[0] as u16;
-        let may_end_earlier =
-            matches!(event, Event::Span(Span::FunctionReturn { stored: Some(_), .. }));
+        let may_end_earlier = matches!(
+            event,
+            Event::Span(Span::FunctionReturn { stored: Some(_), .. })
+                | Event::Thread(ThreadEvent::Pointer { variables: Some(_), .. })
+        );
         if words.len() > 1 && !may_end_earlier {
             let decoded = Event::decode(event.stream(), kind, &words[1..words.len() - 1]);
             let stream = event.stream().name();

@@ -51,7 +51,7 @@ fn small_trace(directory: &Path) -> PathBuf {
             let mut words = vec![u64::from(path_header(PathId(3), 1)), 0x5000 + chunk * 8];
             Event::Thread(ThreadEvent::Pointer {
                 address: chunk,
-                variables: Some(0),
+                variables: None,
             })
             .encode(&mut words);
             encoder.append(&words);
