@@ -96,7 +96,7 @@ impl<'data> Search<'_, 'data> {
                 continue;
             }
             let location = entry.attr(gimli::DW_AT_location);
-            let pieces = location.map_or_else(Vec::new, |location| self.pieces(location));
+            let pieces = location.and_then(|it| self.pieces(it)).unwrap_or_default();
             let kind = entry.attr_value(gimli::DW_AT_type);
             let Some(AttributeValue::UnitRef(kind)) = kind.filter(|_| !pieces.is_empty()) else {
                 continue;
@@ -113,41 +113,45 @@ impl<'data> Search<'_, 'data> {
         Ok(())
     }
 
-    /// The pieces of a variable that are in memory, of a location that is an address, or has some.
-    fn pieces(&self, location: &Attribute<Slice<'data>>) -> Vec<Piece> {
-        let mut pieces = Vec::new();
-        let Some(expression) = location.exprloc_value() else {
-            return pieces;
-        };
+    /// The pieces of a variable that are in memory; none where its location cannot be read, or tells of
+    /// bits.
+    fn pieces(&self, location: &Attribute<Slice<'data>>) -> Option<Vec<Piece>> {
+        let expression = location.exprloc_value()?;
         let mut operations = expression.operations(self.unit.encoding());
-        // What was said since the last piece: an address alone is one.
-        let (mut said, mut address, mut offset) = (0, None, 0_u64);
-        while let Ok(Some(operation)) = operations.next() {
-            said += 1;
-            match operation {
-                gimli::Operation::Address { address: it } => address = Some(it),
-                gimli::Operation::AddressIndex { index } => {
-                    address = self.dwarf.address(self.unit, index).ok();
-                }
-                gimli::Operation::Piece { size_in_bits, .. } => {
-                    let bytes = size_in_bits / 8;
-                    let of_piece = |address| Piece {
-                        bytes: offset..offset.saturating_add(bytes),
-                        address,
-                    };
-                    pieces.extend(address.filter(|_| said == 2).map(of_piece));
-                    offset = offset.saturating_add(bytes);
-                    (said, address) = (0, None);
-                }
-                _ => {}
+        let (mut pieces, mut said, mut offset) = (Vec::new(), Vec::new(), 0_u64);
+        while let Some(operation) = operations.next().ok()? {
+            let gimli::Operation::Piece {
+                size_in_bits,
+                bit_offset,
+            } = operation
+            else {
+                said.push(operation);
+                continue;
+            };
+            if bit_offset.is_some() {
+                return None;
             }
+            let bytes = offset..offset.saturating_add(size_in_bits / 8);
+            offset = bytes.end;
+            let address = self.address(&said);
+            pieces.extend(address.map(|address| Piece { bytes, address }));
+            said.clear();
         }
-        let is_whole = said == 1 && offset == 0;
-        pieces.extend(address.filter(|_| is_whole).map(|address| Piece {
-            bytes: 0..u64::MAX,
-            address,
-        }));
-        pieces
+        // Without pieces it is told as a whole.
+        if offset == 0 {
+            let (bytes, address) = (0..u64::MAX, self.address(&said));
+            pieces.extend(address.map(|address| Piece { bytes, address }));
+        }
+        Some(pieces)
+    }
+
+    /// The address that was said, if it was nothing but one: else a value is computed.
+    fn address(&self, said: &[gimli::Operation<Slice<'data>>]) -> Option<u64> {
+        match *said {
+            [gimli::Operation::Address { address }] => Some(address),
+            [gimli::Operation::AddressIndex { index }] => self.dwarf.address(self.unit, index).ok(),
+            _ => None,
+        }
     }
 
     /// Adds the parts of a value of this type, at this address, that are atomic.

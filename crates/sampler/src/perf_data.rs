@@ -9,8 +9,8 @@ use std::time::UNIX_EPOCH;
 use unspool_container::TraceHeader;
 use unspool_profile_record::{Ending, Record, Settings, Source, Writer};
 
-use self::file::PerfData;
 pub use self::file::PerfDataError;
+use self::file::{PerfData, is_perf_data};
 use crate::kernel_record::{KernelRecord, What};
 use crate::observer::{Observer, Origin};
 use crate::part_of_run::PartOfRun;
@@ -27,7 +27,7 @@ pub struct NotTaken {
 /// Whether a file that starts so is one of `perf record`.
 #[must_use]
 pub fn begins(start: &[u8]) -> bool {
-    PerfData::begins(start)
+    is_perf_data(start)
 }
 
 /// Writes a recording of what a file of `perf record` says: its samples with their call paths, which are

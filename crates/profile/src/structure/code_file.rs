@@ -1,5 +1,6 @@
 //! A file whose code was sampled. What is asked of it is looked up once, and kept for the next run.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -209,22 +210,14 @@ impl CodeFile {
     pub(crate) fn problems(&self) -> Vec<String> {
         let of_module = self.module.get().and_then(Option::as_ref);
         let of_module = of_module.map_or(&[][..], Module::problems);
-        let mut all: Vec<String> = Vec::new();
-        for problem in self.problems.iter().chain(of_module) {
-            let text = problem.to_string();
-            if !all.contains(&text) {
-                all.push(text);
-            }
-        }
+        let of_files = self.problems.iter().chain(of_module);
         let of_lines = self.lines.problem();
-        all.extend(of_lines.map(|problem| format!("debugging information: {problem}")));
-        for problem in &mut all {
-            *problem = format!(
-                "{}: {problem}: names or lines may be missing",
-                self.path.display()
-            );
-        }
-        all
+        let of_lines = of_lines.map(|problem| format!("debugging information: {problem}"));
+        // The module has looked for the same files.
+        let all: BTreeSet<String> = of_files.map(Problem::to_string).chain(of_lines).collect();
+        let path = self.path.display();
+        let told = |problem| format!("{path}: {problem}: names or lines may be missing");
+        all.into_iter().map(told).collect()
     }
 
     /// Keeps what was found, for the next run. Where something was wrong it is looked up again, and told

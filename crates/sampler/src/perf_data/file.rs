@@ -11,7 +11,8 @@ use std::collections::HashMap;
 use unspool_container::bytes::{ByteReader, Malformed};
 
 use self::compressed::{Compressed, is_compressed};
-use self::parts::{BUILD_IDS, COMMAND_LINE, FIRST_OF_PERF, Parts, is_perf_data, record};
+pub(super) use self::parts::is_perf_data;
+use self::parts::{BUILD_IDS, COMMAND_LINE, FIRST_OF_PERF, Parts, record};
 use crate::kernel_record::{
     KernelRecord, LOST, MMAP2, SAMPLE, Sampled, What, is_in_kernel, registers, text,
 };
@@ -169,11 +170,6 @@ pub(super) struct PerfData {
 }
 
 impl PerfData {
-    /// Whether a file begins as one of `perf record` does.
-    pub(super) fn begins(start: &[u8]) -> bool {
-        is_perf_data(start)
-    }
-
     pub(super) fn read(file: &[u8]) -> Result<PerfData, PerfDataError> {
         let parts = Parts::of(file)?;
         let attributes = parts.attributes.iter();

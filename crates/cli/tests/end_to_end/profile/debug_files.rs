@@ -71,6 +71,13 @@ impl<'a> Recorded<'a> {
         })
     }
 
+    /// Moves what is known of the program into a file beside it, to which it has a link.
+    fn split_off(&self) -> Result<(), Verdict> {
+        self.run("objcopy", &KEEP)?;
+        self.run("strip", &["program"])?;
+        self.run("objcopy", &["--add-gnu-debuglink=program.debug", "program"])
+    }
+
     fn run(&self, program: &str, arguments: &[&str]) -> Result<(), Verdict> {
         made(&self.folder, program, arguments)
     }
@@ -153,9 +160,7 @@ fn linked(scratch: &Scratch) -> Result<(), Verdict> {
 /// Without build identifiers, contents that sum up to what the program says.
 fn by_sum(scratch: &Scratch) -> Result<(), Verdict> {
     let recorded = Recorded::new(scratch, &["-Wl,--build-id=none"])?;
-    recorded.run("objcopy", &KEEP)?;
-    recorded.run("strip", &["program"])?;
-    recorded.run("objcopy", &["--add-gnu-debuglink=program.debug", "program"])?;
+    recorded.split_off()?;
     recorded.expect(true, "as it was")?;
     let file = recorded.folder.join("program.debug");
     let mut bytes = std::fs::read(&file)?;
@@ -187,9 +192,7 @@ fn downloaded(scratch: &Scratch) -> Result<(), Verdict> {
 /// A file that was cut off, and one whose contents make no sense, are told.
 fn damaged(scratch: &Scratch) -> Result<(), Verdict> {
     let recorded = Recorded::new(scratch, &["-Wl,--build-id"])?;
-    recorded.run("objcopy", &KEEP)?;
-    recorded.run("strip", &["program"])?;
-    recorded.run("objcopy", &["--add-gnu-debuglink=program.debug", "program"])?;
+    recorded.split_off()?;
     recorded.expect(true, "as it was")?;
     let file = recorded.folder.join("program.debug");
     let whole = std::fs::read(&file)?;

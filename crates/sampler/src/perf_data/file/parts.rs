@@ -36,7 +36,7 @@ pub(super) struct Parts<'a> {
 }
 
 /// Whether a file begins as one of `perf record` does.
-pub(super) fn is_perf_data(start: &[u8]) -> bool {
+pub(in crate::perf_data) fn is_perf_data(start: &[u8]) -> bool {
     start.starts_with(MAGIC)
 }
 
