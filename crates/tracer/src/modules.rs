@@ -18,6 +18,10 @@ use crate::trace_buffer::TraceBuffer;
 use unspool_engine::call::Call;
 use unspool_engine::process::Process;
 
+/// What glibc keeps free for thread-local variables of libraries that are loaded later (version 2.36:
+/// `_dl_tls_static_surplus_init`, with the settings that it has by itself).
+const FOR_LATER_LIBRARIES: u64 = 1664;
+
 /// The modules of a process.
 #[derive(Debug, Default)]
 pub(crate) struct Modules(Mutex<Known>);
@@ -151,7 +155,12 @@ impl Modules {
     pub(crate) fn thread_local_bytes(&self) -> u64 {
         let modules = self.0.lock();
         let sizes = modules.thread_local.values();
-        sizes.fold(0, |sum, &size| sum.saturating_add(size))
+        // A program without libraries, and without their loader, gets none.
+        let later = match modules.thread_local.len() {
+            0 | 1 => 0,
+            _ => FOR_LATER_LIBRARIES,
+        };
+        sizes.fold(later, |sum, &size| sum.saturating_add(size))
     }
 
     /// Adds an event for each module of which there is none yet.

@@ -72,9 +72,6 @@ const FIRST: u32 = 1 << 31;
 
 /// What thread-local variables may take below the thread pointer where it is not known.
 const VARIABLES: u64 = 64 << 10;
-/// What glibc keeps free below them for those of libraries that are loaded later (version 2.36:
-/// `_dl_tls_static_surplus_init`, with the settings that it has by itself).
-const LATER_VARIABLES: u64 = 1664;
 /// What a C library knows of a thread, from its pointer on.
 const ABOVE_POINTER: u64 = 4 << 10;
 
@@ -164,7 +161,7 @@ impl Parts {
     /// A thread's pointer is this, with at most so many bytes of variables below it. The stack of a
     /// thread may end right below them, and so may what else is mapped.
     pub(super) fn has_pointer(&mut self, thread: ThreadId, pointer: u64, variables: Option<u64>) {
-        let below = variables.map_or(VARIABLES, |size| size.saturating_add(LATER_VARIABLES));
+        let below = variables.unwrap_or(VARIABLES);
         let around = pointer.saturating_sub(below)..pointer.saturating_add(ABOVE_POINTER);
         self.threads.entry(thread).or_default().around_pointer = around;
     }
@@ -298,7 +295,9 @@ impl OwnMemory {
     }
 
     fn is_local_to_thread(&self, address: u64) -> bool {
+        // Frames are below who calls, however little is known of the variables.
+        let is_in_frame = (self.stack.start..self.top).contains(&address);
         let is_above_stack = self.is_of_runtime && (self.top..self.stack.end).contains(&address);
-        self.around_pointer.contains(&address) || is_above_stack
+        !is_in_frame && (self.around_pointer.contains(&address) || is_above_stack)
     }
 }

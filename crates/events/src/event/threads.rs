@@ -28,7 +28,7 @@ pub enum ThreadEvent {
         /// Its new value.
         address: u64,
         /// The most bytes that thread-local variables take below it, of the modules that are
-        /// mapped at this time; none in traces that were recorded without it.
+        /// mapped at this time or may be later; none in traces that were recorded without it.
         variables: Option<u64>,
     },
     /// Control changed outside the program's own flow: a signal handler starts. The next
