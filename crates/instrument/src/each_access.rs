@@ -8,13 +8,14 @@
 use std::cell::{Cell, RefCell};
 
 use super::buffers::{self, Appender, PendingBytes};
-use super::conditional_entry::time_stamp;
 use super::elements::{Elements, Rounds};
-use super::{
-    AnalysisCall, Argument, BufferId, Context, EachAccess, Field, thread_number, thread_state,
-};
+use super::{AnalysisCall, Argument, BufferId, Context, EachAccess, thread_state};
 use unspool_code_cache::emit::gpr;
 use unspool_code_cache::slots::slots;
+
+use self::template::Template;
+
+mod template;
 
 impl EachAccess {
     /// The call before the instruction. The path has stored so much in the buffer.
@@ -39,64 +40,6 @@ impl EachAccess {
                 Argument::Register(gpr::RCX),
             ],
         }
-    }
-}
-
-/// Part of an entry.
-struct Template {
-    bytes: Vec<u8>,
-    /// Where the address belongs: offset and bytes.
-    addresses: Vec<(u16, u8)>,
-    /// Where the number of bytes does.
-    sizes: Vec<(u16, u8)>,
-}
-
-impl Template {
-    /// An entry without what differs between accesses.
-    fn new(bytes: usize, fields: &[Field], context: &Context) -> Template {
-        let mut template = Template {
-            bytes: vec![0; bytes],
-            addresses: Vec::new(),
-            sizes: Vec::new(),
-        };
-        for field in fields {
-            let place = (field.offset, field.size);
-            match field.value {
-                Argument::Constant(value) => template.put(place, value),
-                Argument::Register(number) => template.put(place, context.register(number)),
-                Argument::ThreadNumber => template.put(place, thread_number().into()),
-                Argument::TimeStamp => template.put(place, time_stamp()),
-                Argument::ElementAddress => template.addresses.push(place),
-                Argument::ElementSize => template.sizes.push(place),
-                _ => panic!("{:?} cannot be said of each access", field.value),
-            }
-        }
-        template
-    }
-
-    fn put(&mut self, (offset, size): (u16, u8), value: u64) {
-        let (offset, size) = (usize::from(offset), usize::from(size));
-        let bytes = value.to_le_bytes();
-        match self.bytes[offset..].first_chunk_mut() {
-            // Without a call: there may be millions of rounds.
-            Some(place) if size == bytes.len() => *place = bytes,
-            _ => self.bytes[offset..offset + size].copy_from_slice(&bytes[..size]),
-        }
-    }
-
-    /// From here on accesses have so many bytes.
-    fn set_size(&mut self, size: u64) {
-        for index in 0..self.sizes.len() {
-            self.put(self.sizes[index], size);
-        }
-    }
-
-    /// The entry of an access.
-    fn at(&mut self, address: u64) -> &[u8] {
-        for index in 0..self.addresses.len() {
-            self.put(self.addresses[index], address);
-        }
-        &self.bytes
     }
 }
 
@@ -175,10 +118,25 @@ impl Begun {
                 let mut appender = Appender::new(each.buffer, pending, state);
                 let narrow = ways.first().is_some_and(|(way, _)| way.is_narrow());
                 let left = if narrow { count & 0xffff_ffff } else { count };
-                for round in 0..most.saturating_sub(left) {
+                let done = most.saturating_sub(left);
+                let mut round = 0;
+                while round < done {
+                    let Some((mut places, room)) = appender.take_groups(done - round, ways.len())
+                    else {
+                        for (way, template) in &mut ways {
+                            appender.push(template.at(way.address(round)));
+                        }
+                        round += 1;
+                        continue;
+                    };
+                    let stride = ways.len() * usize::from(each.size);
                     for (way, template) in &mut ways {
-                        appender.push(template.at(way.address(round)));
+                        let addresses = way.addresses(round..round + room);
+                        // SAFETY: there is room for a group of entries for each of these rounds.
+                        unsafe { template.fill(places, stride, addresses) };
+                        places = places.wrapping_add(each.size.into());
                     }
+                    round += room;
                 }
             }
         }

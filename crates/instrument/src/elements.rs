@@ -1,6 +1,8 @@
 //! The accesses that an instruction is about to make, of whatever shape its operands are: strings,
 //! masks, gathers, tiles.
 
+use std::ops::Range;
+
 use iced_x86::Register as Named;
 use unspool_instructions::operands::{ElementMask, MemoryOperand, Shape};
 
@@ -41,6 +43,22 @@ impl Rounds {
     pub(crate) fn address(&self, round: u64) -> u64 {
         let offset = self.offset.wrapping_add(self.step.wrapping_mul(round));
         cut(offset, self.narrow).wrapping_add(self.segment)
+    }
+
+    /// The addresses of the elements of these rounds, one behind the other.
+    pub(crate) fn addresses(&self, rounds: Range<u64>) -> impl Iterator<Item = u64> {
+        let Rounds {
+            offset,
+            step,
+            segment,
+            narrow,
+        } = *self;
+        let mut next = offset.wrapping_add(step.wrapping_mul(rounds.start));
+        rounds.map(move |_| {
+            let here = cut(next, narrow).wrapping_add(segment);
+            next = next.wrapping_add(step);
+            here
+        })
     }
 }
 

@@ -60,6 +60,9 @@ impl Thread {
         let set = &mut self.sets[line as usize % SETS];
         // No line has the number 0 so.
         let wanted = line + 1;
+        if set[0] == wanted {
+            return true;
+        }
         let known = set.iter().position(|&line| line == wanted);
         set[..=known.unwrap_or(WAYS - 1)].rotate_right(1);
         set[0] = wanted;

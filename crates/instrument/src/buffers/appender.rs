@@ -118,13 +118,30 @@ impl Appender {
         if self.top + size as u64 > self.end {
             self.make_room();
         }
+        self.take(size)
+    }
+
+    /// Where the next entries go, and how many groups of so many entries have room there: as many as are
+    /// wanted at most. None if the part is too small for a group. The caller writes all of them.
+    pub(crate) fn take_groups(&mut self, wanted: u64, entries: usize) -> Option<(*mut u8, u64)> {
+        let size = entries * self.kind.entry_size;
+        let room = |appender: &Appender| (appender.end - appender.top) / size as u64;
+        if room(self) == 0 {
+            self.flush();
+        }
+        let groups = room(self).min(wanted);
+        (groups != 0).then(|| (self.take(groups as usize * size), groups))
+    }
+
+    /// Where so many bytes go, for which there is room.
+    fn take(&mut self, bytes: usize) -> *mut u8 {
         let undecided = u64::from(self.pending.undecided);
         let place = (self.top - undecided) as *mut u8;
         if undecided != 0 {
-            // SAFETY: both ranges lie in this thread's part, in which there is room for an entry.
-            unsafe { std::ptr::copy(place, place.add(size), undecided as usize) };
+            // SAFETY: both ranges lie in this thread's part, in which there is room for the bytes.
+            unsafe { std::ptr::copy(place, place.add(bytes), undecided as usize) };
         }
-        self.top += size as u64;
+        self.top += bytes as u64;
         place
     }
 
