@@ -2,15 +2,13 @@
 //! as much as some hundred translations, so it is asked once, and only where such an instruction is.
 
 use unspool_instructions::operands::ExtendedStateSizes;
-use unspool_kernel::lock::Mutex;
+use unspool_kernel::lock::OnceLock;
 
-static KNOWN: Mutex<Option<ExtendedStateSizes>> = Mutex::new(None);
+static KNOWN: OnceLock<ExtendedStateSizes> = OnceLock::new();
 
-/// What the processor says.
-pub fn state_sizes() -> ExtendedStateSizes {
-    *KNOWN
-        .lock()
-        .get_or_insert_with(ExtendedStateSizes::of_this_processor)
+/// What the processor says. Threads that read vector registers ask this each time, so they wait for no lock.
+pub fn state_sizes() -> &'static ExtendedStateSizes {
+    KNOWN.get_or_init(ExtendedStateSizes::of_this_processor)
 }
 
 /// `ARCH_GET_XCOMP_PERM`: `arch/x86/include/uapi/asm/prctl.h` of the Linux kernel.
@@ -33,6 +31,6 @@ pub(crate) fn permitted_state_sizes() -> ExtendedStateSizes {
             all.with_components(permitted as u32 & !TILE_CONFIGURATION)
         }
         // It is permitted, or the kernel knows of no such state.
-        _ => all,
+        _ => *all,
     }
 }
