@@ -90,11 +90,9 @@ impl Compiled {
 pub(crate) struct CoroutineCode {
     /// What begins and resumes it.
     pub(crate) entries: [u64; 2],
-    /// What calls it there, by its address.
-    pub(crate) runs: u64,
-    /// What goes from one stack to the other: it keeps what a function must keep, and changes no
-    /// vector register.
-    pub(crate) switch: u64,
+    /// What goes from one stack to the other, and is jumped to: it changes no vector register, and comes back
+    /// behind the jump.
+    pub(crate) switches: [u64; 2],
     /// What does not return.
     pub(crate) leaves: u64,
 }
@@ -106,13 +104,11 @@ impl Compiled {
         let mut walk = Walk::new(OwnCode::get()?);
         walk.found.changes = VOLATILE;
         walk.found.flags = true;
-        walk.functions.insert(code.switch, true);
+        walk.switches = code.switches.to_vec();
         walk.functions.insert(code.leaves, false);
-        for entry in code.entries {
+        for entry in code.entries.into_iter().chain([function]) {
             walk.function(entry, 0)?;
         }
-        walk.called_by_address = Some(function);
-        walk.function(code.runs, 0)?;
         let mut found = walk.found;
         found.changes &= VOLATILE;
         Some(found)
@@ -126,9 +122,8 @@ struct Walk<'a> {
     /// Whether functions return; those that are being followed are taken to.
     functions: HashMap<u64, bool>,
     followed: usize,
-    /// What the function calls that is examined, if it makes one call that does not say what it
-    /// calls.
-    called_by_address: Option<u64>,
+    /// What goes to another stack, and comes back behind the jump to it.
+    switches: Vec<u64>,
 }
 
 impl<'a> Walk<'a> {
@@ -139,14 +134,8 @@ impl<'a> Walk<'a> {
             found: Compiled::default(),
             functions: HashMap::new(),
             followed: 0,
-            called_by_address: None,
+            switches: Vec::new(),
         }
-    }
-
-    /// Where a call goes.
-    fn callee(&mut self, call: &Instruction, depth: usize) -> Option<u64> {
-        let target = self.own.target(call);
-        target.or_else(|| self.called_by_address.take_if(|_| depth == 0))
     }
 
     /// Follows a function. Returns whether it returns.
@@ -187,10 +176,14 @@ impl<'a> Walk<'a> {
                     open.push(instruction.next_ip());
                 }
                 FlowControl::UnconditionalBranch | FlowControl::IndirectBranch => {
-                    open.push(self.own.target(&instruction)?);
+                    let target = self.own.target(&instruction)?;
+                    open.push(match self.switches.contains(&target) {
+                        true => instruction.next_ip(),
+                        false => target,
+                    });
                 }
                 FlowControl::Call | FlowControl::IndirectCall => {
-                    let callee = self.callee(&instruction, depth)?;
+                    let callee = self.own.target(&instruction)?;
                     if self.function(callee, depth + 1)? {
                         open.push(instruction.next_ip());
                     }

@@ -292,18 +292,23 @@ fn hooks<S: Signature, F>(wrapper: functions::WrapperFunction) -> Hooks {
 /// What has the engine call a function in the place of another one.
 pub(crate) fn replace<T: Tool, S: Signature, F: Replacement<T, S>>(_function: F) -> Hooks {
     const { assert_captures_nothing::<F>() };
-    hooks::<S, F>(|registers| {
+    extern "C-unwind" fn run<T: Tool, S: Signature, F: Replacement<T, S>>(
+        registers: &mut CallRegisters,
+    ) {
         // SAFETY: as in `wrap`; the state is this thread's, and nobody else uses it.
         let (function, (tool, state)) = unsafe { (call::function::<F>(), tool_and_state::<T>()) };
         let result = function.call(tool, state, S::load(registers));
         put::<S>(result, registers);
-    })
+    }
+    hooks::<S, F>(run::<T, S, F>)
 }
 
 /// What has the engine call a function around another one.
 pub(crate) fn wrap<T: Tool, S: Signature, F: Wrapper<T, S>>(_function: F) -> Hooks {
     const { assert_captures_nothing::<F>() };
-    hooks::<S, F>(|registers| {
+    extern "C-unwind" fn run<T: Tool, S: Signature, F: Wrapper<T, S>>(
+        registers: &mut CallRegisters,
+    ) {
         // SAFETY: the type has no size, and there was a value of it; only what a tool of this
         // type asked for gets here.
         let (function, tool) = unsafe { (call::function::<F>(), call::tool::<T>()) };
@@ -315,5 +320,6 @@ pub(crate) fn wrap<T: Tool, S: Signature, F: Wrapper<T, S>>(_function: F) -> Hoo
         };
         let result = function.call(tool, &mut original, arguments);
         put::<S>(result, registers);
-    })
+    }
+    hooks::<S, F>(run::<T, S, F>)
 }

@@ -2,19 +2,19 @@
 
 use super::{CallRegisters, Functions, Hooks, WrapperFunction, call_original};
 
-fn wraps(registers: &mut CallRegisters) {
+extern "C-unwind" fn wraps(registers: &mut CallRegisters) {
     registers.integers[0] += 1;
     call_original(registers);
     registers.result += 1;
 }
 
-fn wraps_with_arithmetic(registers: &mut CallRegisters) {
+extern "C-unwind" fn wraps_with_arithmetic(registers: &mut CallRegisters) {
     call_original(registers);
     registers.float_result = (f64::from_bits(registers.float_result) * 1.5).to_bits();
 }
 
-fn wraps_by_address(registers: &mut CallRegisters) {
-    std::hint::black_box(call_original as WrapperFunction)(registers);
+extern "C-unwind" fn wraps_by_address(registers: &mut CallRegisters) {
+    std::hint::black_box(call_original as fn(&mut CallRegisters))(registers);
 }
 
 fn runs_in_place(wrapper: WrapperFunction) -> bool {

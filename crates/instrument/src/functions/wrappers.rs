@@ -9,8 +9,15 @@
 //!
 //! A coroutine that has run one wrapper runs others: switching is a few instructions, which
 //! change no vector register, so that inserted code can do it without the gate that keeps all.
+//!
+//! The processor predicts where a `ret` goes by the calls before it, whichever stack they were made
+//! on. So each side finds as many calls behind a switch as there were before it: what switches is
+//! jumped to, and so is a wrapper at its beginning; where it goes on, a call is made up for the one
+//! that it returns from.
 
 use std::cell::{Cell, UnsafeCell};
+use std::ffi::{c_int, c_void};
+use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 
@@ -42,7 +49,7 @@ pub struct CallRegisters {
 
 /// What takes the place of a function. It gets the registers of the call, where it leaves its
 /// result; with [`call_original`] it has the original called with the arguments that are there.
-pub type WrapperFunction = fn(&mut CallRegisters);
+pub type WrapperFunction = extern "C-unwind" fn(&mut CallRegisters);
 
 /// What a wrapper does next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,14 +64,13 @@ pub(super) enum WrapperStep {
 struct Coroutine {
     /// The stack pointer of the side that does not run.
     other_side: Cell<u64>,
-    function: Cell<WrapperFunction>,
     registers: UnsafeCell<CallRegisters>,
     has_returned: Cell<bool>,
     /// Whether the wrapper is to be left where it is.
     is_dropped: Cell<bool>,
     /// The next one that a thread keeps.
     next: Cell<Option<NonNull<Coroutine>>>,
-    _stack: DefaultStack,
+    stack: DefaultStack,
 }
 
 /// A wrapper that has not returned. It has to be [finished](Wrapper::finish).
@@ -72,44 +78,70 @@ struct Coroutine {
 pub(super) struct Wrapper(NonNull<Coroutine>);
 
 std::arch::global_asm!(
-    // Goes on at the stack pointer that rdi points to, and leaves its own there. What a function
-    // must give back lies on either stack. Nothing returns by `ret`: the processor would predict
-    // the other side's return.
+    // Goes on in a coroutine behind the original, otherwise as below. The call, whose return address
+    // is thrown away, has the processor expect what comes: a `ret` that leads behind it, the wrapper's.
+    ".globl unspool_enter_wrapper",
+    ".hidden unspool_enter_wrapper",
+    ".type unspool_enter_wrapper, @function",
+    ".cfi_startproc",
+    ".cfi_personality 0x1b, {personality}",
+    // Nobody has called this.
+    ".cfi_undefined 16",
+    "unspool_enter_wrapper:",
+    "call 3f",
+    // A wrapper returns here; rbx is its coroutine's address.
+    ".globl unspool_wrapper_returned",
+    ".hidden unspool_wrapper_returned",
+    "unspool_wrapper_returned:",
+    "mov byte ptr [rbx + {has_returned}], 1",
+    "mov rsp, qword ptr [rbx + {other_side}]",
+    "jmp 4f",
+    // A wrapper that is dropped ends here; rax is what it was unwound by.
+    ".globl unspool_wrapper_left",
+    ".hidden unspool_wrapper_left",
+    "unspool_wrapper_left:",
+    "mov rdi, rax",
+    "call {forget_exception}",
+    "jmp unspool_wrapper_returned",
+    ".cfi_endproc",
+    "3:",
+    "add rsp, 8",
+    // Goes on at the stack pointer that rdi points to, and leaves its own there. On top are rbx and
+    // rbp, and above them where to go on.
     ".globl unspool_switch_wrapper",
     ".hidden unspool_switch_wrapper",
     ".type unspool_switch_wrapper, @function",
     "unspool_switch_wrapper:",
     "push rbp",
     "push rbx",
-    "push r12",
-    "push r13",
-    "push r14",
-    "push r15",
     "mov rax, qword ptr [rdi]",
     "mov qword ptr [rdi], rsp",
     "mov rsp, rax",
-    "pop r15",
-    "pop r14",
-    "pop r13",
-    "pop r12",
+    "4:",
     "pop rbx",
     "pop rbp",
     "pop rcx",
     "jmp rcx",
-    // Where a new coroutine starts; rbx is its address.
-    ".globl unspool_start_wrapper",
-    ".hidden unspool_start_wrapper",
-    ".type unspool_start_wrapper, @function",
-    "unspool_start_wrapper:",
-    "mov rdi, rbx",
-    "call {run}",
-    "ud2",
-    run = sym run,
+    // Where a coroutine begins the wrapper that is in rbp; rbx is the coroutine's address.
+    ".globl unspool_begin_wrapper",
+    ".hidden unspool_begin_wrapper",
+    ".type unspool_begin_wrapper, @function",
+    "unspool_begin_wrapper:",
+    "lea rdi, [rbx + {registers}]",
+    "jmp rbp",
+    personality = sym end_unwinding,
+    forget_exception = sym forget_exception,
+    has_returned = const offset_of!(Coroutine, has_returned),
+    other_side = const offset_of!(Coroutine, other_side),
+    registers = const offset_of!(Coroutine, registers),
 );
 
 unsafe extern "C" {
+    fn unspool_enter_wrapper();
     fn unspool_switch_wrapper();
-    fn unspool_start_wrapper();
+    fn unspool_begin_wrapper();
+    fn unspool_wrapper_returned();
+    fn unspool_wrapper_left();
 }
 
 /// The code by which wrappers run, for whoever finds out what one changes. `entries`: what has it
@@ -117,39 +149,33 @@ unsafe extern "C" {
 pub(super) fn code(entries: [u64; 2]) -> CoroutineCode {
     CoroutineCode {
         entries,
-        runs: run as *const () as u64,
-        switch: unspool_switch_wrapper as *const () as u64,
+        switches: [
+            unspool_enter_wrapper as *const () as u64,
+            unspool_switch_wrapper as *const () as u64,
+        ],
         leaves: leave_wrapper as *const () as u64,
     }
 }
 
-/// # Safety
-/// The place must hold a stack pointer that the other side has left there.
-#[inline(always)]
-unsafe fn switch(place: &Cell<u64>) {
-    // SAFETY: what a function may change is said to be, and what it must keep lies on the stack.
-    unsafe {
+/// Goes to the other side by one of the functions above, until that comes back.
+macro_rules! switch {
+    ($switch:ident, $coroutine:expr) => {{
+        let coroutine: &Coroutine = $coroutine;
         std::arch::asm!(
-            "call {switch}",
-            switch = sym unspool_switch_wrapper,
-            inout("rdi") place.as_ptr() => _,
+            "lea rcx, [rip + 2f]",
+            "push rcx",
+            "jmp {switch}",
+            "2:",
+            switch = sym $switch,
+            inout("rdi") coroutine.other_side.as_ptr() => _,
+            // Both sides may use all but what compilers keep for themselves, which the switch keeps.
+            out("r12") _,
+            out("r13") _,
+            out("r14") _,
+            out("r15") _,
             clobber_abi("C"),
         );
-    }
-}
-
-/// Runs one wrapper after the other.
-extern "C" fn run(coroutine: &Coroutine) -> ! {
-    loop {
-        let function = coroutine.function.get();
-        // SAFETY: the other side touches the registers only while this one waits.
-        let registers = unsafe { &mut *coroutine.registers.get() };
-        // A wrapper that is dropped ends here. (A panic ends the process before.)
-        let _ = catch_unwind(AssertUnwindSafe(|| function(registers)));
-        coroutine.has_returned.set(true);
-        // SAFETY: the other side has come here by a switch.
-        unsafe { switch(&coroutine.other_side) };
-    }
+    }};
 }
 
 /// What unwinds a wrapper that is dropped.
@@ -162,12 +188,55 @@ fn leave_wrapper() -> ! {
     resume_unwind(Box::new(Dropped))
 }
 
+// Of the Itanium C++ ABI's exception handling, level I.
+const SEARCH_PHASE: c_int = 1;
+const HANDLER_FOUND: c_int = 6;
+const INSTALL_CONTEXT: c_int = 7;
+/// The number of rax in debugging information.
+const RAX: c_int = 0;
+
+unsafe extern "C-unwind" {
+    fn _Unwind_RaiseException(exception: *mut c_void) -> c_int;
+}
+
+unsafe extern "C" {
+    fn _Unwind_SetGR(context: *mut c_void, register: c_int, value: u64);
+    fn _Unwind_SetIP(context: *mut c_void, place: u64);
+}
+
+/// What unwinders ask where a wrapper was begun: there it ends. (A panic ends the process before.)
+extern "C" fn end_unwinding(
+    _version: c_int,
+    actions: c_int,
+    _class: u64,
+    exception: *mut c_void,
+    context: *mut c_void,
+) -> c_int {
+    if actions & SEARCH_PHASE != 0 {
+        return HANDLER_FOUND;
+    }
+    // SAFETY: the unwinder has given the context to be changed so.
+    unsafe {
+        _Unwind_SetGR(context, RAX, exception as u64);
+        _Unwind_SetIP(context, unspool_wrapper_left as *const () as u64);
+    }
+    INSTALL_CONTEXT
+}
+
+/// Gives back what has unwound a wrapper. Only the library that has made it knows how, where it is caught.
+extern "C" fn forget_exception(exception: *mut c_void) {
+    // SAFETY: it was raised before, has come to its end, and nobody else has it.
+    let _ = catch_unwind(AssertUnwindSafe(|| unsafe {
+        _Unwind_RaiseException(exception)
+    }));
+}
+
 /// Has the original function called, from within its wrapper, with the arguments that are in these
 /// registers; the result is there then.
 ///
 /// # Panics
 /// If no wrapper runs.
-#[inline(never)]
+#[inline(always)]
 pub fn call_original(registers: &mut CallRegisters) {
     let running = tool_slots::of(slots()).running_wrapper.get();
     // SAFETY: what runs is a coroutine until it says that it has returned.
@@ -177,45 +246,54 @@ pub fn call_original(registers: &mut CallRegisters) {
         std::ptr::eq(registers, coroutine.registers.get()),
         "a function is called with the registers that its wrapper was given"
     );
-    // SAFETY: the other side has come here by a switch.
-    unsafe { switch(&coroutine.other_side) };
+    // SAFETY: the other side has come here by a switch, and has left its stack pointer.
+    unsafe { switch!(unspool_switch_wrapper, coroutine) };
     if coroutine.is_dropped.get() {
         leave_wrapper();
     }
 }
-
-/// What a new coroutine would run.
-fn nothing(_: &mut CallRegisters) {}
 
 impl Coroutine {
     fn new() -> NonNull<Coroutine> {
         let stack = DefaultStack::new(STACK_SIZE).unwrap_or_else(|error| {
             unspool_kernel::diagnostics::fatal(&format!("no memory for a wrapper's stack: {error}"))
         });
-        let top = stack.base().get() as u64;
         let made = Box::new(Coroutine {
             other_side: Cell::new(0),
-            function: Cell::new(nothing),
             registers: UnsafeCell::default(),
             has_returned: Cell::new(true),
             is_dropped: Cell::new(false),
             next: Cell::new(None),
-            _stack: stack,
+            stack,
         });
-        // What the switch takes from there: rbx is the fifth, and behind all is where to go.
-        const REGISTERS: u64 = 6;
-        const RBX: u64 = 4;
-        let start = top - 16 - 8 * (REGISTERS + 1);
-        made.other_side.set(start);
-        let made = NonNull::from(Box::leak(made));
-        let word = |number: u64| (start + 8 * number) as *mut u64;
-        // SAFETY: these words lie at the end of a stack that nobody uses yet.
+        NonNull::from(Box::leak(made))
+    }
+
+    /// Has the stack be what a switch to the beginning of a wrapper finds there: see the code above.
+    ///
+    /// # Safety
+    /// Nothing may run there that has not returned.
+    #[inline]
+    unsafe fn set_up(&self, function: WrapperFunction) {
+        let begins = [
+            std::ptr::from_ref(self) as u64, // rbx
+            function as usize as u64,        // rbp
+            unspool_begin_wrapper as *const () as u64,
+            // The wrapper's return address, with the stack as the ABI wants it at a function's start.
+            unspool_wrapper_returned as *const () as u64,
+            0,
+            0,
+        ];
+        let base = self.stack.base().get() as *mut u64;
+        // SAFETY: the words lie at the end of a stack that nobody uses.
         unsafe {
-            (0..REGISTERS).for_each(|number| word(number).write(0));
-            word(RBX).write(made.as_ptr() as u64);
-            word(REGISTERS).write(unspool_start_wrapper as *const () as u64);
+            let place = base.sub(begins.len());
+            // One by one, without vector registers.
+            for (number, word) in begins.into_iter().enumerate() {
+                place.add(number).write_volatile(word);
+            }
+            self.other_side.set(place as u64);
         }
-        made
     }
 }
 
@@ -247,22 +325,31 @@ impl Wrapper {
     /// Runs from its beginning.
     #[inline]
     pub(super) fn begin(&mut self, function: WrapperFunction) -> WrapperStep {
-        // SAFETY: the coroutine is this wrapper's.
-        let coroutine = unsafe { self.0.as_ref() };
-        coroutine.function.set(function);
-        coroutine.has_returned.set(false);
-        self.resume()
+        self.go_on(|coroutine| {
+            coroutine.has_returned.set(false);
+            // SAFETY: what has run there has returned, and the stack is as the switch wants it.
+            unsafe {
+                coroutine.set_up(function);
+                switch!(unspool_switch_wrapper, coroutine);
+            }
+        })
     }
 
     /// Goes on behind the original.
     #[inline]
     pub(super) fn resume(&mut self) -> WrapperStep {
+        // SAFETY: it has called the original, and left its stack pointer there.
+        self.go_on(|coroutine| unsafe { switch!(unspool_enter_wrapper, coroutine) })
+    }
+
+    /// Runs until it calls the original or returns.
+    #[inline(always)]
+    fn go_on(&mut self, switch: impl FnOnce(&Coroutine)) -> WrapperStep {
         let running = &tool_slots::of(slots()).running_wrapper;
         running.set(self.0.as_ptr() as u64);
         // SAFETY: the coroutine is this wrapper's, and waits.
         let coroutine = unsafe { self.0.as_ref() };
-        // SAFETY: it has left its stack pointer there, or the one with which it starts.
-        unsafe { switch(&coroutine.other_side) };
+        switch(coroutine);
         running.set(0);
         match coroutine.has_returned.get() {
             true => WrapperStep::Return,
