@@ -187,7 +187,7 @@ impl RaceCheck {
     pub fn report(
         &self,
         problems: &[Problem],
-        mut atomicity: impl FnMut([Origin; 2], u64) -> Atomicity,
+        mut atomicity: impl FnMut([Site; 2], u64) -> Atomicity,
     ) -> RaceReport {
         let Detector {
             findings,
@@ -199,7 +199,7 @@ impl RaceCheck {
         let suspects = predicted.into_iter().flat_map(Findings::suspects);
         let suspects = findings.suspects().chain(suspects);
         let plain = PlainWords::new(suspects, sites, |by, address| {
-            atomicity(by.map(|site| sites.site(site).origin), address)
+            atomicity(by.map(|site| sites.site(site)), address)
         });
         let is_atomic = |it: &Suspect| plain.atomic.has_any(it.cell, it.bytes);
         let races = findings.unexplained(words, is_atomic);

@@ -3,6 +3,10 @@
 //!
 //! Types: `DW_TAG_atomic_type` (`_Atomic` of C), and the structures `std::atomic` of C++ and
 //! `core::sync::atomic::Atomic…` of Rust, as variables of their own or within others.
+//!
+//! Of code in C two things are left open. Before version 5 of DWARF nothing says that a type is atomic. And
+//! since then, what type the memory has that is no variable's, but a block's or a stack's. (Atomic operations
+//! of C++ and Rust are functions, which are told where they were inlined.)
 
 use std::ops::Range;
 use std::path::Path;
@@ -14,11 +18,27 @@ use crate::debug_file::DebugInformation;
 use crate::debug_units::{self, Dwarf, Unit};
 
 type Slice<'data> = EndianSlice<'data, LittleEndian>;
+type Entry<'data> = gimli::DebuggingInformationEntry<Slice<'data>>;
 
 /// Where the atomic variables of a module are.
 #[derive(Debug, Default)]
 pub struct AtomicVariables {
     ranges: Vec<Range<u64>>,
+    /// Functions in C that may access others, in the order of their code.
+    open: Vec<(Range<u64>, LeftOpen)>,
+}
+
+/// What may be atomic in code without being told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeftOpen {
+    /// All memory: the debugging information has no means to tell.
+    Everything,
+    /// Memory that is no variable's, by accesses of sizes that the code's atomic types have: a bit for each
+    /// power of two.
+    Unnamed {
+        /// The sizes.
+        sizes: u8,
+    },
 }
 
 /// Types within types that are followed.
@@ -30,9 +50,18 @@ impl AtomicVariables {
     /// Of the file at a path. None where it has no debugging information, or it cannot be read.
     #[must_use]
     pub fn open(path: &Path) -> AtomicVariables {
-        let mut ranges = read(path).unwrap_or_default();
-        ranges.sort_by_key(|range| range.start);
-        AtomicVariables { ranges }
+        let mut found = read(path).unwrap_or_default();
+        found.ranges.sort_by_key(|range| range.start);
+        found.open.sort_by_key(|(code, _)| code.start);
+        found
+    }
+
+    /// What may be atomic of what the code at an address accesses, without being told.
+    #[must_use]
+    pub fn left_open_by(&self, code: FileAddress) -> Option<LeftOpen> {
+        let after = self.open.partition_point(|(it, _)| it.start <= code.0);
+        let (function, left_open) = self.open[..after].last()?;
+        function.contains(&code.0).then_some(*left_open)
     }
 
     /// Whether an address is in one of them.
@@ -49,16 +78,38 @@ impl AtomicVariables {
     }
 }
 
-fn read(path: &Path) -> Option<Vec<Range<u64>>> {
+fn read(path: &Path) -> Option<AtomicVariables> {
     let information = DebugInformation::of(path)?;
-    let mut ranges = Vec::new();
+    let mut found = AtomicVariables::default();
     debug_units::for_each(&information.path, &information.package(), |dwarf, unit| {
         if let Ok(unit) = unit {
             // What of a damaged unit was read is used.
-            let _ = Search { dwarf, unit }.variables(&mut ranges);
+            let _ = Search { dwarf, unit }.whole(&mut found);
         }
     });
-    Some(ranges)
+    Some(found)
+}
+
+/// The first version that tells types of C that are atomic.
+const TELLS_ATOMIC: u16 = 5;
+
+impl LeftOpen {
+    /// Whether this may be a type's that is atomic: an access of so many bytes, to a variable or not.
+    #[must_use]
+    pub fn allows(self, size: u64, is_variable: bool) -> bool {
+        match self {
+            LeftOpen::Everything => true,
+            LeftOpen::Unnamed { sizes } => !is_variable && sizes & size_bit(size) != 0,
+        }
+    }
+}
+
+/// The bit of a size; none if it is no power of two, or too great for one access.
+fn size_bit(size: u64) -> u8 {
+    match size.is_power_of_two() && size <= 8 {
+        true => 1 << size.trailing_zeros(),
+        false => 0,
+    }
 }
 
 /// Bytes of a variable that lie together: compilers lay members of a structure apart that nothing wants
@@ -89,28 +140,123 @@ struct Search<'a, 'data> {
 }
 
 impl<'data> Search<'_, 'data> {
-    fn variables(&self, ranges: &mut Vec<Range<u64>>) -> Result<(), gimli::Error> {
+    fn whole(&self, found: &mut AtomicVariables) -> Result<(), gimli::Error> {
+        let (mut functions, mut has_atomic_types) = (Vec::new(), false);
+        // What was found before something that is damaged is used.
+        let result = self.entries(&mut found.ranges, &mut functions, &mut has_atomic_types);
+        let left_open = match self.unit.header.version() {
+            ..TELLS_ATOMIC => LeftOpen::Everything,
+            _ if has_atomic_types => LeftOpen::Unnamed {
+                sizes: self.atomic_sizes()?,
+            },
+            _ => return result,
+        };
+        if self.is_in_c() {
+            let functions = functions.into_iter().map(|code| (code, left_open));
+            found.open.extend(functions);
+        }
+        result
+    }
+
+    /// The sizes of atomic types that something is of: a header may define many that nothing uses.
+    fn atomic_sizes(&self) -> Result<u8, gimli::Error> {
+        let mut sizes = 0;
         let mut entries = self.unit.entries();
         while let Some(entry) = entries.next_dfs()? {
-            if entry.tag() != gimli::DW_TAG_variable {
-                continue;
+            let has_type = matches!(
+                entry.tag(),
+                gimli::DW_TAG_member
+                    | gimli::DW_TAG_variable
+                    | gimli::DW_TAG_formal_parameter
+                    | gimli::DW_TAG_pointer_type
+                    | gimli::DW_TAG_array_type
+            );
+            if has_type
+                && let Some(AttributeValue::UnitRef(kind)) = entry.attr_value(gimli::DW_AT_type)
+            {
+                sizes |= size_bit(self.atomic_size(kind)?);
             }
-            let location = entry.attr(gimli::DW_AT_location);
-            let pieces = location.and_then(|it| self.pieces(it)).unwrap_or_default();
-            let kind = entry.attr_value(gimli::DW_AT_type);
-            let Some(AttributeValue::UnitRef(kind)) = kind.filter(|_| !pieces.is_empty()) else {
-                continue;
-            };
-            let mut within = Vec::new();
-            // What was found before something that is damaged is used.
-            let found = self.atomic_parts(kind, 0, DEEPEST, &mut within);
-            for part in within {
-                let place = pieces.iter().find_map(|piece| piece.place(&part));
-                ranges.extend(place);
+        }
+        Ok(sizes)
+    }
+
+    /// The bytes of a type, if it is atomic as a whole; else 0.
+    fn atomic_size(&self, mut kind: UnitOffset) -> Result<u64, gimli::Error> {
+        for _ in 0..DEEPEST {
+            let entry = self.unit.entry(kind)?;
+            match (entry.tag(), entry.attr_value(gimli::DW_AT_type)) {
+                (gimli::DW_TAG_atomic_type, _) => return self.size(kind, DEEPEST),
+                (
+                    gimli::DW_TAG_typedef | gimli::DW_TAG_const_type | gimli::DW_TAG_volatile_type,
+                    Some(AttributeValue::UnitRef(inner)),
+                ) => kind = inner,
+                _ => break,
             }
-            found?;
+        }
+        Ok(0)
+    }
+
+    /// Whether the unit is in C.
+    fn is_in_c(&self) -> bool {
+        let root = self.unit.entry(self.unit.header.root_offset());
+        let language = root.map(|root| root.attr_value(gimli::DW_AT_language));
+        let Ok(Some(AttributeValue::Language(language))) = language else {
+            return false;
+        };
+        matches!(
+            language,
+            gimli::DW_LANG_C89
+                | gimli::DW_LANG_C
+                | gimli::DW_LANG_C99
+                | gimli::DW_LANG_C11
+                | gimli::DW_LANG_C17
+        )
+    }
+
+    /// Goes through all entries: variables that are atomic, or have parts that are; the code of functions; and
+    /// whether there are atomic types of C.
+    fn entries(
+        &self,
+        ranges: &mut Vec<Range<u64>>,
+        functions: &mut Vec<Range<u64>>,
+        has_atomic_types: &mut bool,
+    ) -> Result<(), gimli::Error> {
+        let mut entries = self.unit.entries();
+        while let Some(entry) = entries.next_dfs()? {
+            match entry.tag() {
+                gimli::DW_TAG_variable => self.variable(entry, ranges)?,
+                gimli::DW_TAG_atomic_type => *has_atomic_types = true,
+                gimli::DW_TAG_subprogram => {
+                    let mut code = self.dwarf.die_ranges(self.unit, entry)?;
+                    while let Some(range) = code.next()? {
+                        functions.push(range.begin..range.end);
+                    }
+                }
+                _ => {}
+            }
         }
         Ok(())
+    }
+
+    fn variable(
+        &self,
+        entry: &Entry<'data>,
+        ranges: &mut Vec<Range<u64>>,
+    ) -> Result<(), gimli::Error> {
+        let location = entry.attr(gimli::DW_AT_location);
+        let pieces = location.and_then(|it| self.pieces(it)).unwrap_or_default();
+        let kind = entry.attr_value(gimli::DW_AT_type);
+        let Some(AttributeValue::UnitRef(kind)) = kind.filter(|_| !pieces.is_empty()) else {
+            return Ok(());
+        };
+        let mut within = Vec::new();
+        // What was found before something that is damaged is used.
+        let found = self.atomic_parts(kind, 0, DEEPEST, &mut within);
+        for part in within {
+            let place = pieces.iter().find_map(|piece| piece.place(&part));
+            ranges.extend(place);
+        }
+        found
     }
 
     /// The pieces of a variable that are in memory; none where its location cannot be read, or tells of

@@ -52,7 +52,7 @@ mod symbols;
 mod variables;
 
 pub use address::{FileAddress, FileOffset, LoadBias, RuntimeAddress};
-pub use atomic_variables::AtomicVariables;
+pub use atomic_variables::{AtomicVariables, LeftOpen};
 pub use debug_file::{DebugInformation, build_id_of};
 pub use demangle::demangle;
 pub use error::{ModuleError, Problem};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use unspool_binary::{
-    AtomicVariables, FileAddress, FileOffset, RuntimeAddress, SourceFrame, Variables,
+    AtomicVariables, FileAddress, FileOffset, LeftOpen, RuntimeAddress, SourceFrame, Variables,
 };
 use unspool_events::Module;
 
@@ -100,6 +100,15 @@ impl Places {
             function,
             line: bias.and_then(|bias| file.code.line(pc, bias)),
         }
+    }
+
+    /// What may be atomic of what an instruction accesses, without being told by the debugging information.
+    pub fn left_open_by(&mut self, pc: u64) -> Option<LeftOpen> {
+        let known = known_at(&mut self.modules, pc)?;
+        let base = known.module.base;
+        let file = known.file(self.started_ns)?;
+        let bias = file.code.bias(pc, base)?;
+        file.atomics.left_open_by(RuntimeAddress(pc).in_file(bias))
     }
 
     /// The functions that an instruction is in, those that were inlined first, innermost first. Never

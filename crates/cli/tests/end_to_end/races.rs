@@ -7,6 +7,7 @@
 
 mod blocks;
 mod code_review;
+mod left_open;
 mod locks;
 mod openmp;
 mod predicted;
@@ -104,6 +105,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.push(trial("races::damaged".to_owned(), damaged));
     trials.extend(blocks::trials());
     trials.extend(code_review::trials());
+    trials.extend(left_open::trials());
     trials.extend(locks::trials());
     trials.extend(openmp::trials());
     trials.extend(predicted::trials());
@@ -203,6 +205,11 @@ impl Build {
 
     /// Builds a program into the test's folder.
     fn of(self, scratch: &Scratch, source: &Path) -> Result<PathBuf, Verdict> {
+        self.with_flags(scratch, source, "")
+    }
+
+    /// The same with more flags.
+    fn with_flags(self, scratch: &Scratch, source: &Path, more: &str) -> Result<PathBuf, Verdict> {
         let program = scratch.path().join("program");
         let language = Language::of(source);
         let name = self.compiler(language);
@@ -218,6 +225,7 @@ impl Build {
         let build = Invocation::new(compiler)
             .arguments(options.split_whitespace())
             .arguments(flags.unwrap_or_default().split_whitespace())
+            .arguments(more.split_whitespace())
             .arguments([source.as_os_str(), "-o".as_ref(), program.as_os_str()])
             .folder(scratch.work())
             .limit(Duration::from_secs(120));

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use unspool_analyses::races::{Atomicity, Origin, Race, RacingThread};
+use unspool_analyses::races::{Atomicity, Origin, Race, RacingThread, Site};
 use unspool_analyses::{RaceCheck, RaceReport};
+use unspool_binary::LeftOpen;
 use unspool_events::{Problem, TraceHeader};
-use unspool_report::{CodePlace, Places};
+use unspool_report::Places;
 
 use super::coverage::DescribedCoverage;
 use super::described_race::{DescribedPart, DescribedRace, merged};
@@ -37,6 +38,9 @@ pub(super) struct Described {
     pub(super) coverage: DescribedCoverage,
     /// What was found about locks.
     pub(super) locks: DescribedLocks,
+    /// Whether debugging information of a version that cannot say what is atomic is why a race is only
+    /// possible.
+    pub(super) cannot_tell_atomics: bool,
     /// How many were left out for each reason, which is a line of the suppressions.
     pub(super) suppressed: Vec<(String, usize)>,
     /// What was found, without names.
@@ -56,8 +60,8 @@ impl Described {
         is_whole: bool,
     ) -> Described {
         let mut places = Places::new(check.modules().iter().cloned(), header.start_unix_ns);
-        let report = check.report(problems, |origins, address| {
-            atomicity(&mut places, origins, address)
+        let report = check.report(problems, |sites, address| {
+            atomicity(&mut places, sites, address)
         });
         let mut described = Described {
             races: Vec::new(),
@@ -66,6 +70,7 @@ impl Described {
             predicted: Vec::new(),
             coverage: DescribedCoverage::default(),
             locks: DescribedLocks::default(),
+            cannot_tell_atomics: false,
             suppressed: Vec::new(),
             is_whole,
             report: RaceReport::default(),
@@ -103,6 +108,11 @@ impl Described {
         described.coverage = DescribedCoverage::new(&locks, &mut stacks);
         described.locks = DescribedLocks::new(locks, &mut stacks);
         described.suppressed = left_out.into_iter().collect();
+        described.cannot_tell_atomics = report.possible.iter().any(|race| {
+            let sides = [race.first.pc, race.second.pc].into_iter().flatten();
+            let left_open = sides.map(|pc| places.left_open_by(pc));
+            left_open.flatten().any(|it| it == LeftOpen::Everything)
+        });
         described.report = report;
         described
     }
@@ -189,16 +199,22 @@ fn as_json(race: &DescribedRace) -> Value {
 }
 
 /// What the source says, as far as it is known, of two accesses to an address.
-fn atomicity(places: &mut Places, origins: [Origin; 2], address: u64) -> Atomicity {
-    let code = origins.map(|origin| match origin {
-        Origin::Instruction(pc) => places.code(pc),
-        Origin::SystemCall(_) => CodePlace::default(),
-    });
-    if code.iter().any(|place| place.is_atomic) || places.data(address).is_atomic {
-        Atomicity::Atomic
-    } else if code.iter().any(|place| place.line.is_some()) {
-        Atomicity::Plain
-    } else {
-        Atomicity::Unknown
+fn atomicity(places: &mut Places, sites: [Site; 2], address: u64) -> Atomicity {
+    let data = places.data(address);
+    let (mut is_atomic, mut is_plain) = (data.is_atomic, false);
+    for site in sites {
+        let Origin::Instruction(pc) = site.origin else {
+            continue;
+        };
+        let code = places.code(pc);
+        is_atomic |= code.is_atomic;
+        let left_open = places.left_open_by(pc);
+        is_plain |= code.line.is_some()
+            && !left_open.is_some_and(|it| it.allows(site.size.into(), data.variable.is_some()));
+    }
+    match (is_atomic, is_plain) {
+        (true, _) => Atomicity::Atomic,
+        (false, true) => Atomicity::Plain,
+        (false, false) => Atomicity::Unknown,
     }
 }

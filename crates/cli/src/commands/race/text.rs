@@ -286,6 +286,10 @@ fn remarks(described: &Described, asks_for_blocks: bool) -> String {
             }
         };
     }
+    if described.cannot_tell_atomics {
+        text += "the debugging information of code in C is of a version of DWARF that cannot say what is \
+                 atomic: compiled with -gdwarf-5 it does, and possible races are told for certain, or are none\n";
+    }
     text += &unpredicted(described);
     if described.report.calls_missing > 0 {
         let missing = described.report.calls_missing;
