@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """What looking for data races costs, beside the tools that a user would take instead.
 
-bench/races.py UNSPOOL [--rounds N] [--programs NAME,NAME] compiles programs of bench/programs for two
-threads and runs each natively, under `unspool race`, with locks followed and with what another order
-would show (`--predict`) too, under valgrind's helgrind and drd (where it is
-installed), and compiled for ThreadSanitizer (where gcc has it), in turn, in the same minutes. A row has
-user and system time and elapsed time, each the least of the rounds in seconds, how far the greatest lies
-above that, and the least over the least of the native runs; the peak of memory over native; and in how
-many of its rounds unspool found races: the time then holds their report, too. Geometric means are over the
-programs that every contender ran.
+bench/races.py UNSPOOL [--rounds N] [--programs NAME,NAME] [--contenders NAME,NAME] compiles programs of
+bench/programs for two threads and runs each natively, under `unspool race`, with locks followed and with
+what another order would show (`--predict`) too, under valgrind's helgrind and drd (where it is installed),
+and compiled for ThreadSanitizer (where gcc has it), in turn, in the same minutes. A row has user and system
+time and elapsed time, each the least of the rounds in seconds, how far the greatest lies above that, and the
+least over the least of the native runs; the peak of memory over native; and in how many of its rounds unspool
+found races: the time then holds their report, too. Geometric means are over the programs that every contender
+ran.
 """
 
 import argparse
@@ -40,6 +40,7 @@ KERNELS = {
 LEAST_ROUNDS = 5
 # The status of unspool where races were found and the program ended with 0.
 RACES_FOUND = 66
+CONTENDERS = ["unspool", "locks", "predict", "helgrind", "drd", "tsan"]
 COMPILERS = {".c": "gcc", ".cpp": "g++", ".f90": "gfortran"}
 LONGEST = 600
 
@@ -99,11 +100,15 @@ def main():
     parser.add_argument("unspool")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--programs", default=",".join(KERNELS))
+    parser.add_argument("--contenders", default=",".join(CONTENDERS), help="beside native ones")
     options = parser.parse_args()
     if options.rounds < LEAST_ROUNDS:
         print(f"fewer than {LEAST_ROUNDS} rounds: no figure to be quoted")
     if unknown := set(options.programs.split(",")) - set(KERNELS):
         sys.exit(f"there is no {', '.join(unknown)}: there are {', '.join(KERNELS)}")
+    wanted = options.contenders.split(",")
+    if unknown := set(wanted) - set(CONTENDERS):
+        sys.exit(f"there is no {', '.join(unknown)}: there are {', '.join(CONTENDERS)}")
     ratios = {}
     print(
         "program             contender    processor (spread)   ratio    elapsed (spread)   ratio  memory"
@@ -118,6 +123,7 @@ def main():
                 continue
             sanitized = compiled(source, flags, folder, sanitize=True)
             commands = contenders(options.unspool, program, sanitized, arguments)
+            commands = {it: command for it, command in commands.items() if it in ["native", *wanted]}
             runs = {contender: [] for contender in commands}
             for _ in range(options.rounds):
                 for contender, command in commands.items():

@@ -30,7 +30,7 @@ use unspool_kernel::diagnostics;
 
 use self::threads::Birth;
 use crate::clean_calls::TracerRequest;
-use crate::inserted::{self, Recorder};
+use crate::inserted::{self, Recorder, Unrecorded};
 use crate::thread_trace::{self, ThreadTrace, of};
 use crate::tracer::Tracer;
 use crate::{shared_memory, summary};
@@ -53,6 +53,9 @@ impl Client for Tracer {
         if self.recording.path_ids.are_short() {
             return Err(CacheFull);
         }
+        if !self.recording.has_begun() {
+            return Ok(Some(Box::new(Unrecorded::new(self.parts(), pc))));
+        }
         Ok(Some(Box::new(Recorder::new(self.parts(), pc))))
     }
 
@@ -69,6 +72,7 @@ impl Client for Tracer {
         creator: &mut Thread,
         ordinal: ThreadOrdinal,
     ) -> Result<Option<Inheritance>, Exhausted> {
+        threads::begin_accesses(self, creator);
         let birth = threads::expect_child(self, creator, ordinal).map_err(|reached| {
             self.end.note(Some(reached));
             Exhausted(reached.to_string())
@@ -289,6 +293,10 @@ impl Client for Tracer {
         if let Some(ThreadTrace { buffer, owner, .. }) = of(thread) {
             calls::own_channels(self, buffer, owner);
         }
+        if !self.recording.has_begun() {
+            // What it interrupts is not in the records.
+            return;
+        }
         threads::event(
             thread,
             &Event::Thread(ThreadEvent::HandlerCalled {
@@ -346,6 +354,9 @@ impl Client for Tracer {
     }
 
     fn control_reaches(&self, thread: &mut Thread, pc: u64) {
+        if !self.recording.has_begun() && self.functions.is_wanted(pc) {
+            threads::begin_accesses(self, thread);
+        }
         let said = of(thread).and_then(|trace| {
             self.functions
                 .reached(thread, &mut trace.buffer, &mut trace.frames, pc)

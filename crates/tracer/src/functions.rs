@@ -102,6 +102,8 @@ struct Traced {
     stores_result: bool,
     /// What else is noted of its calls.
     noted: Noted,
+    /// Whether it is followed because a runtime of OpenMP is there: by itself it tells of no concurrency.
+    is_beside: bool,
 }
 
 impl Hooks {
@@ -121,6 +123,7 @@ impl Hooks {
             function: id,
             stores_result: STORING.contains(&name),
             noted: openmp::noted_of(name),
+            is_beside: false,
         });
     }
 
@@ -136,6 +139,8 @@ impl Hooks {
         let beside = std::mem::take(&mut self.beside_openmp);
         for (address, name) in &beside {
             self.add_anew(*address, name, writer);
+            let traced = &mut self.entry(*address).traced;
+            traced.iter_mut().for_each(|it| it.is_beside = true);
         }
         beside.into_iter().map(|(address, _)| address).collect()
     }
@@ -269,6 +274,13 @@ impl Functions {
         }
         let hooks = self.hooks.lock();
         hooks.entries.contains_key(&pc) || hooks.returns.contains(&pc)
+    }
+
+    /// Whether a function begins at an address whose calls are wanted for themselves.
+    pub(crate) fn is_wanted(&self, pc: u64) -> bool {
+        let hooks = self.hooks.lock();
+        let entry = hooks.entries.get(&pc);
+        entry.is_some_and(|entry| entry.traced.iter().any(|it| !it.is_beside))
     }
 
     /// The functions that were chosen, in a file of its own, when its modules are known.

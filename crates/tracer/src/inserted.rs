@@ -9,8 +9,10 @@ mod parts;
 mod record;
 mod traced;
 mod translation;
+mod unrecorded;
 mod word_bound;
 
 pub(crate) use self::checks::{fails_at, fault};
 pub(crate) use self::parts::Parts;
 pub(crate) use self::translation::Recorder;
+pub(crate) use self::unrecorded::Unrecorded;

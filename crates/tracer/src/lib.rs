@@ -10,6 +10,7 @@
 //! [`unspool_engine::run`]. This crate is not for reading traces, nor for analysing them.
 
 mod annotations;
+mod call_stack;
 mod ceilings;
 mod check_sites;
 mod clean_calls;

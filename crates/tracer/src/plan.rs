@@ -28,6 +28,9 @@ pub struct TracePlan {
     pub functions_with_openmp: Option<Vec<String>>,
     /// Trace accesses only inside regions of interest.
     pub regions_only: bool,
+    /// Trace accesses only from where the process has a second thread, or a traced function is called: what
+    /// comes before is nobody else's.
+    pub concurrent_only: bool,
     /// Bytes of a line, a power of two.
     pub granule: u32,
     /// Number of owner entries; 0 for one a line.
@@ -178,6 +181,7 @@ impl Default for TracePlan {
             functions: Vec::new(),
             functions_with_openmp: None,
             regions_only: false,
+            concurrent_only: false,
             granule: 64,
             locks: 0,
             buffer: 1 << 16,
@@ -208,7 +212,8 @@ impl TracePlan {
             | u32::from(self.progress) << 5
             | u32::from(self.strict) << 6
             | u32::from(self.instructions) << 7
-            | u32::from(self.functions_with_openmp.is_some()) << 8;
+            | u32::from(self.functions_with_openmp.is_some()) << 8
+            | u32::from(self.concurrent_only) << 9;
         let numbers = [
             self.order as u64,
             u64::from(flags),
@@ -265,6 +270,7 @@ impl TracePlan {
             functions,
             functions_with_openmp: (flags & 256 != 0).then_some(beside),
             regions_only: flags & 2 != 0,
+            concurrent_only: flags & 512 != 0,
             granule,
             locks,
             buffer,

@@ -34,6 +34,9 @@ pub(crate) struct Recording {
     pub(crate) path_ids: PathIds,
     /// Whether a region of interest is active.
     pub(crate) in_region: AtomicBool,
+    /// Whether all is recorded that is selected: not while only what is concurrent is wanted, and
+    /// nothing is.
+    has_begun: AtomicBool,
     pub(crate) buffers: BufferBytes,
     pub(crate) progress_line: ProgressLine,
     meter: Mutex<Meter>,
@@ -91,6 +94,7 @@ impl Recording {
             tickets: Tickets::reserve().map_err(StartError::Reserve)?,
             path_ids: PathIds::new(path_ids),
             in_region: AtomicBool::new(false),
+            has_begun: AtomicBool::new(!plan.concurrent_only),
             buffers: BufferBytes::default(),
             progress_line: ProgressLine::default(),
             meter: Mutex::new(Meter::start()),
@@ -147,11 +151,21 @@ impl Recording {
         self.plan.child || self.process().forked.load(Ordering::Relaxed) != 0
     }
 
+    /// Whether accesses are recorded, of the threads and regions that are wanted.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.has_begun.load(Ordering::Acquire)
+    }
+
+    /// From now on they are. Returns whether they were not before.
+    pub(crate) fn begin_accesses(&self) -> bool {
+        !self.has_begun.swap(true, Ordering::AcqRel)
+    }
+
     /// Whether a thread's accesses are wanted.
     pub(crate) fn selects(&self, registered: bool) -> bool {
         let region = !self.plan.regions_only || self.in_region.load(Ordering::Acquire);
         let thread = !self.plan.registered_only || registered;
-        region && thread
+        self.has_begun() && region && thread
     }
 
     /// The time that an event gets, in orders whose times do not advance by themselves.

@@ -169,7 +169,7 @@ impl TraceBuffer {
         if !self.is_recording {
             // Paths are not wanted, but this is.
             self.empty();
-            self.encode(words);
+            self.encode_past_buffer(words);
             return;
         }
         let size = words.len() as u64 * WORD;
@@ -177,13 +177,19 @@ impl TraceBuffer {
             self.empty();
         }
         if size > self.end - self.base {
-            self.encode(words);
+            self.encode_past_buffer(words);
             return;
         }
         let position = self.position();
         // SAFETY: the range was checked to lie in the buffer.
         unsafe { std::ptr::copy_nonoverlapping(words.as_ptr(), position as *mut u64, words.len()) };
         self.set_position(position + size);
+    }
+
+    /// Gives words to the encoder that have not been in the buffer, which is empty. They take time all the same.
+    fn encode_past_buffer(&mut self, words: &[u64]) {
+        self.encode(words);
+        self.begin_buffer(self.base + words.len() as u64 * WORD);
     }
 
     /// Adds an event, stamped where the order stamps events.

@@ -85,12 +85,16 @@ impl Unwinder {
     /// meanwhile is of two frames.
     #[must_use]
     pub fn is_behind_signal_return(modules: &(impl Modules + ?Sized), pc: u64) -> bool {
-        let Some(module) = modules.module_at(pc) else {
-            return false;
-        };
-        let link = pc.wrapping_sub(module.bias);
-        link.checked_sub(SIGNAL_RETURN_BYTES)
-            .is_some_and(|start| module.is_signal_return(start))
+        pc.checked_sub(SIGNAL_RETURN_BYTES)
+            .is_some_and(|start| Unwinder::is_signal_return(modules, start))
+    }
+
+    /// Whether the code at `pc` is what a handler of signals returns to, and has the kernel go on where the
+    /// signal came.
+    #[must_use]
+    pub fn is_signal_return(modules: &(impl Modules + ?Sized), pc: u64) -> bool {
+        let module = modules.module_at(pc);
+        module.is_some_and(|module| module.is_signal_return(pc.wrapping_sub(module.bias)))
     }
 
     /// A step by a recipe that is not at hand in its quick form.

@@ -32,6 +32,8 @@ pub(super) struct FollowedFunctions {
     pub(super) names: Vec<String>,
     /// Where a runtime of OpenMP is, its functions, and those with these names, if that is wanted.
     pub(super) with_openmp: Option<Vec<String>>,
+    /// Whether what a thread does is wanted only from where there may be others, or such a function is called.
+    pub(super) concurrent_only: bool,
 }
 
 /// The functions that are followed where a runtime of OpenMP is: memory that is given out again is
@@ -56,6 +58,7 @@ pub(super) fn run(
         noise: plan.noise,
         buffer: super::observe::DEFAULT_BUFFER,
         verify: with_values,
+        concurrent_only: functions.concurrent_only,
         functions: functions.names,
         functions_with_openmp: functions.with_openmp,
         ..TracePlan::default()

@@ -115,6 +115,7 @@ fn followed_functions(typed: &RaceArguments) -> FollowedFunctions {
     FollowedFunctions {
         names: names.map(str::to_owned).collect(),
         with_openmp: (!typed.no_openmp && !typed.predict).then(live::followed_with_openmp),
+        concurrent_only: true,
     }
 }
 

@@ -29,6 +29,7 @@ pub(crate) fn trace(plan: &TracePlan) -> Result<u8, Failure> {
         functions: plan.functions.clone(),
         functions_with_openmp: plan.openmp.then(followed_with_openmp),
         regions_only: plan.region_only,
+        concurrent_only: false,
         granule: plan.granule,
         locks: plan.locks.map_or(0, u64::from),
         buffer: plan.buffer.map_or(DEFAULT_BUFFER, u64::from),

@@ -7,6 +7,7 @@
 
 mod blocks;
 mod code_review;
+mod first_thread;
 mod left_open;
 mod locks;
 mod openmp;
@@ -105,6 +106,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.push(trial("races::damaged".to_owned(), damaged));
     trials.extend(blocks::trials());
     trials.extend(code_review::trials());
+    trials.extend(first_thread::trials());
     trials.extend(left_open::trials());
     trials.extend(locks::trials());
     trials.extend(openmp::trials());

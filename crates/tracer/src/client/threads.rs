@@ -7,6 +7,7 @@ use unspool_engine::process::ThreadOrdinal;
 use unspool_engine::thread::Thread;
 use unspool_events::{Event, ProcessEvent, SyncOperation, Synchronisation, ThreadEvent, ThreadId};
 
+use crate::call_stack;
 use crate::ceilings::Reached;
 use crate::thread_progress::ThreadProgress;
 use crate::thread_trace::{self, ThreadTrace, of};
@@ -75,6 +76,21 @@ pub(super) fn begin(thread: &mut Thread, birth: Option<Birth>) {
     tracer.modules.tell(thread.process, buffer);
     if parent.is_none() {
         tracer.keeper.start(&tracer.recording, &tracer.skew);
+    }
+}
+
+/// What the calling thread accesses from now on is recorded, also where only what may be concurrent is
+/// wanted: it is about to have company, or to tell of a call. It is outside of translated code, or where a
+/// function begins.
+pub(super) fn begin_accesses(tracer: &Tracer, thread: &Thread) {
+    if !tracer.recording.begin_accesses() {
+        return;
+    }
+    // What has been translated records nothing.
+    thread.process.code().cache.invalidate(0..u64::MAX);
+    if let Some(trace) = of(thread) {
+        trace.buffer.follow_selection();
+        call_stack::record(thread, &mut trace.buffer);
     }
 }
 

@@ -1,0 +1,63 @@
+// A thread is created below calls of every kind, and races with what creates it: `counter`. The argument says
+// where: in recursion, in a function that the C library calls, or in a handler of signals.
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static volatile long counter;
+static volatile long alone[1024];
+
+static void *work(void *nothing) {
+    for (int round = 0; round < 1000; round++)
+        counter++;
+    return nothing;
+}
+
+__attribute__((noinline)) static void touches(void) {
+    for (int round = 0; round < 1000; round++)
+        counter++;
+}
+
+__attribute__((noinline)) static void creates(void) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, work, NULL);
+    touches();
+    pthread_join(thread, NULL);
+}
+
+__attribute__((noinline)) static long recurses(int depth) {
+    if (depth == 0)
+        creates();
+    else
+        alone[depth] += recurses(depth - 1);
+    return alone[depth];
+}
+
+static int compares(const void *left, const void *right) {
+    static int is_done;
+    if (!is_done++)
+        creates();
+    return *(const int *)left - *(const int *)right;
+}
+
+static void handles(int signal) {
+    (void)signal;
+    creates();
+}
+
+int main(int count, char **arguments) {
+    const char *where = count > 1 ? arguments[1] : "recursion";
+    for (int place = 0; place < 1024; place++)
+        alone[place] = place;
+    if (!strcmp(where, "recursion")) {
+        recurses(5);
+    } else if (!strcmp(where, "callback")) {
+        int numbers[] = {3, 1, 2};
+        qsort(numbers, 3, sizeof *numbers, compares);
+    } else if (!strcmp(where, "handler")) {
+        signal(SIGUSR1, handles);
+        raise(SIGUSR1);
+    }
+    return 0;
+}

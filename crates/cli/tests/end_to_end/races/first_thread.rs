@@ -1,0 +1,120 @@
+//! Nothing is recorded as long as there is one thread, and all calls are known that it is in when it gets
+//! company: as in a trace of the whole.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use libtest_mimic::Trial;
+use serde_json::Value;
+use unspool_guests::Invocation;
+
+use super::{Build, Family, told};
+use crate::observer::{Verdict, run, run_well, trial, unspool};
+use crate::scratch::Scratch;
+
+pub(super) fn trials() -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for (family, compiler) in [(Family::Gnu, "gcc"), (Family::Llvm, "clang")] {
+        for optimised in [false, true] {
+            let level = if optimised {
+                "optimised"
+            } else {
+                "unoptimised"
+            };
+            for place in ["recursion", "callback", "handler"] {
+                let build = Build {
+                    racy: false,
+                    optimised,
+                    family,
+                };
+                trials.push(trial(
+                    format!("races::first_thread::{place}::{compiler}::{level}"),
+                    move |scratch| as_over_a_whole_trace(scratch, build, place),
+                ));
+            }
+        }
+    }
+    let build = Build {
+        racy: false,
+        optimised: true,
+        family: Family::Gnu,
+    };
+    trials.push(trial(
+        "races::first_thread::none".to_owned(),
+        move |scratch| records_nothing(scratch, build),
+    ));
+    trials
+}
+
+fn program(scratch: &Scratch, build: Build) -> Result<PathBuf, Verdict> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/end_to_end/races");
+    build.of(scratch, &folder.join("first_thread.c"))
+}
+
+fn functions(stack: &Value) -> Vec<String> {
+    let frames = stack.as_array().into_iter().flatten();
+    let names = frames.filter_map(|frame| frame["function"].as_str());
+    names.map(str::to_owned).collect()
+}
+
+/// The stacks on which `counter` is accessed, and those on which threads were created.
+fn stacks(answer: &Value) -> BTreeSet<Vec<String>> {
+    let races = answer["races"].as_array().into_iter().flatten();
+    let races = races.filter(|race| race["object"]["variable"] == "counter");
+    let sides = races.flat_map(|race| [&race["first"]["stack"], &race["second"]["stack"]]);
+    let threads = answer["threads"].as_array().into_iter().flatten();
+    let created = threads.map(|thread| &thread["creation_stack"]);
+    sides.chain(created).map(functions).collect()
+}
+
+fn answer(scratch: &Scratch, command: &Invocation) -> Result<Value, Verdict> {
+    run(scratch, command)?;
+    let text = std::fs::read_to_string(scratch.path().join("answer"))?;
+    serde_json::from_str(&text).map_err(|problem| Verdict::Wrong(format!("no JSON: {problem}")))
+}
+
+fn as_over_a_whole_trace(scratch: &Scratch, build: Build, place: &str) -> Result<(), Verdict> {
+    let program = program(scratch, build)?;
+    let (trace, to) = (scratch.path().join("trace"), scratch.path().join("answer"));
+    let live = unspool(scratch, &["race", "--json", "-o"]).arguments([
+        to.as_os_str(),
+        "--".as_ref(),
+        program.as_os_str(),
+        place.as_ref(),
+    ]);
+    let found = stacks(&answer(scratch, &live)?);
+    let record = unspool(scratch, &["trace", "-o"]).arguments([
+        trace.as_os_str(),
+        "--".as_ref(),
+        program.as_os_str(),
+        place.as_ref(),
+    ]);
+    run_well(scratch, &record)?;
+    let over_file = unspool(scratch, &["race", "--json", "-o"]).arguments([&to, &trace]);
+    let expected = stacks(&answer(scratch, &over_file)?);
+    let of_main = |stack: &&Vec<String>| {
+        stack.iter().any(|it| it == "creates") && stack.iter().any(|it| it == "main")
+    };
+    let is_told = found.iter().filter(of_main).count() >= 2;
+    // A whole trace tells where the signal came, too.
+    let is_same = place == "handler" || found == expected;
+    match is_told && is_same {
+        true => Ok(()),
+        false => Err(told(
+            format!("the stacks are {found:#?}, over the whole {expected:#?}"),
+            &live,
+        )),
+    }
+}
+
+/// Of a program that creates no thread, and of what comes before the first one.
+fn records_nothing(scratch: &Scratch, build: Build) -> Result<(), Verdict> {
+    let program = program(scratch, build)?;
+    let live =
+        unspool(scratch, &["race", "--"]).arguments([program.as_os_str(), "nowhere".as_ref()]);
+    let outcome = run_well(scratch, &live)?;
+    match outcome.stderr_text().contains(" 0 accesses and ") {
+        true => Ok(()),
+        false => Err(told(outcome.stderr_text(), &live)),
+    }
+}
