@@ -1,5 +1,6 @@
 //! What is at an address of a program: which function and line, or which variable.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -59,7 +60,9 @@ struct KnownModule {
 struct KnownFile {
     code: CodeFile,
     variables: Variables,
-    atomics: AtomicVariables,
+    path: PathBuf,
+    /// Read when it is asked for: all debugging information is gone through for it.
+    atomics: OnceCell<AtomicVariables>,
 }
 
 impl Places {
@@ -108,7 +111,8 @@ impl Places {
         let base = known.module.base;
         let file = known.file(self.started_ns)?;
         let bias = file.code.bias(pc, base)?;
-        file.atomics.left_open_by(RuntimeAddress(pc).in_file(bias))
+        file.atomics()
+            .left_open_by(RuntimeAddress(pc).in_file(bias))
     }
 
     /// The functions that an instruction is in, those that were inlined first, innermost first. Never
@@ -160,7 +164,7 @@ impl Places {
         };
         let mut place = DataPlace {
             module: Some(path),
-            is_atomic: file.atomics.contain(in_file),
+            is_atomic: file.atomics().contain(in_file),
             ..DataPlace::default()
         };
         match file.variables.at(in_file) {
@@ -229,8 +233,14 @@ impl KnownFile {
         Some(KnownFile {
             code: CodeFile::open(path, build_id, started_ns).ok()?,
             variables: Variables::open(path),
-            atomics: AtomicVariables::open(path),
+            path: path.to_owned(),
+            atomics: OnceCell::new(),
         })
+    }
+
+    fn atomics(&self) -> &AtomicVariables {
+        self.atomics
+            .get_or_init(|| AtomicVariables::open(&self.path))
     }
 }
 

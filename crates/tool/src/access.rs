@@ -93,7 +93,7 @@ impl<T: Tool> Instruction<'_, T> {
     /// Plain operands cost what [`Point::append`](crate::Point::append) does, and elements of gathers,
     /// of scatters, and of what else is accessed under a mask hardly more. Where an operand is of another
     /// shape (repeated strings, tiles), and where an entry has the time in it, functions are called
-    /// before and after the instruction, which takes some hundred nanoseconds, and about one for each
+    /// before and after the instruction, which takes some hundred nanoseconds, and less than one for each
     /// entry.
     ///
     /// An instruction that faults leaves no entry, but a repeated string instruction one for each element

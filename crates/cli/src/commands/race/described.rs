@@ -208,9 +208,12 @@ fn atomicity(places: &mut Places, sites: [Site; 2], address: u64) -> Atomicity {
         };
         let code = places.code(pc);
         is_atomic |= code.is_atomic;
-        let left_open = places.left_open_by(pc);
-        is_plain |= code.line.is_some()
-            && !left_open.is_some_and(|it| it.allows(site.size.into(), data.variable.is_some()));
+        // What is known of one of them is enough.
+        if !is_plain && code.line.is_some() {
+            let left_open = places.left_open_by(pc);
+            let (size, is_variable) = (site.size.into(), data.variable.is_some());
+            is_plain = !left_open.is_some_and(|it| it.allows(size, is_variable));
+        }
     }
     match (is_atomic, is_plain) {
         (true, _) => Atomicity::Atomic,

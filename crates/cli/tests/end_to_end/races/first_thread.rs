@@ -82,7 +82,11 @@ fn as_over_a_whole_trace(scratch: &Scratch, build: Build, place: &str) -> Result
         program.as_os_str(),
         place.as_ref(),
     ]);
-    let found = stacks(&answer(scratch, &live)?);
+    let in_program = answer(scratch, &live)?;
+    if in_program["trace_is_whole"] != true {
+        return Err(told(format!("records are missing: {in_program:#}"), &live));
+    }
+    let found = stacks(&in_program);
     let record = unspool(scratch, &["trace", "-o"]).arguments([
         trace.as_os_str(),
         "--".as_ref(),
