@@ -14,8 +14,8 @@ use unspool_unwind::{ImageCode, Module, Registers, Section, Step, Unwinder, from
 use crate::modules::FileCode;
 use crate::trace_buffer::TraceBuffer;
 
-/// Calls that are told at most, the last ones.
-const MOST: usize = 1 << 12;
+/// Calls that are told at most, the last ones: readers follow no more.
+const MOST: usize = 1 << 16;
 
 /// A call that has not returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
