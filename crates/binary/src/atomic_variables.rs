@@ -140,44 +140,55 @@ struct Search<'a, 'data> {
 }
 
 impl<'data> Search<'_, 'data> {
+    /// What was found before something that is damaged is used.
     fn whole(&self, found: &mut AtomicVariables) -> Result<(), gimli::Error> {
-        let (mut functions, mut has_atomic_types) = (Vec::new(), false);
-        // What was found before something that is damaged is used.
-        let result = self.entries(&mut found.ranges, &mut functions, &mut has_atomic_types);
+        let variables = self.variables(&mut found.ranges);
+        if !self.is_in_c() {
+            return variables;
+        }
+        let (mut functions, mut sizes) = (Vec::new(), 0);
+        let whole = self.functions(&mut functions, &mut sizes);
         let left_open = match self.unit.header.version() {
             ..TELLS_ATOMIC => LeftOpen::Everything,
-            _ if has_atomic_types => LeftOpen::Unnamed {
-                sizes: self.atomic_sizes()?,
-            },
-            _ => return result,
+            _ => LeftOpen::Unnamed { sizes },
         };
-        if self.is_in_c() {
+        if left_open != (LeftOpen::Unnamed { sizes: 0 }) {
             let functions = functions.into_iter().map(|code| (code, left_open));
             found.open.extend(functions);
         }
-        result
+        variables.and(whole)
     }
 
-    /// The sizes of atomic types that something is of: a header may define many that nothing uses.
-    fn atomic_sizes(&self) -> Result<u8, gimli::Error> {
-        let mut sizes = 0;
+    /// The code of functions, and the sizes of atomic types that something is of: a header may define many that
+    /// nothing uses.
+    fn functions(
+        &self,
+        functions: &mut Vec<Range<u64>>,
+        sizes: &mut u8,
+    ) -> Result<(), gimli::Error> {
         let mut entries = self.unit.entries();
         while let Some(entry) = entries.next_dfs()? {
-            let has_type = matches!(
-                entry.tag(),
+            match entry.tag() {
+                gimli::DW_TAG_subprogram => {
+                    let mut code = self.dwarf.die_ranges(self.unit, entry)?;
+                    while let Some(range) = code.next()? {
+                        functions.push(range.begin..range.end);
+                    }
+                }
                 gimli::DW_TAG_member
-                    | gimli::DW_TAG_variable
-                    | gimli::DW_TAG_formal_parameter
-                    | gimli::DW_TAG_pointer_type
-                    | gimli::DW_TAG_array_type
-            );
-            if has_type
-                && let Some(AttributeValue::UnitRef(kind)) = entry.attr_value(gimli::DW_AT_type)
-            {
-                sizes |= size_bit(self.atomic_size(kind)?);
+                | gimli::DW_TAG_variable
+                | gimli::DW_TAG_formal_parameter
+                | gimli::DW_TAG_pointer_type
+                | gimli::DW_TAG_array_type => {
+                    if let Some(AttributeValue::UnitRef(kind)) = entry.attr_value(gimli::DW_AT_type)
+                    {
+                        *sizes |= size_bit(self.atomic_size(kind)?);
+                    }
+                }
+                _ => {}
             }
         }
-        Ok(sizes)
+        Ok(())
     }
 
     /// The bytes of a type, if it is atomic as a whole; else 0.
@@ -213,26 +224,11 @@ impl<'data> Search<'_, 'data> {
         )
     }
 
-    /// Goes through all entries: variables that are atomic, or have parts that are; the code of functions; and
-    /// whether there are atomic types of C.
-    fn entries(
-        &self,
-        ranges: &mut Vec<Range<u64>>,
-        functions: &mut Vec<Range<u64>>,
-        has_atomic_types: &mut bool,
-    ) -> Result<(), gimli::Error> {
+    fn variables(&self, ranges: &mut Vec<Range<u64>>) -> Result<(), gimli::Error> {
         let mut entries = self.unit.entries();
         while let Some(entry) = entries.next_dfs()? {
-            match entry.tag() {
-                gimli::DW_TAG_variable => self.variable(entry, ranges)?,
-                gimli::DW_TAG_atomic_type => *has_atomic_types = true,
-                gimli::DW_TAG_subprogram => {
-                    let mut code = self.dwarf.die_ranges(self.unit, entry)?;
-                    while let Some(range) = code.next()? {
-                        functions.push(range.begin..range.end);
-                    }
-                }
-                _ => {}
+            if entry.tag() == gimli::DW_TAG_variable {
+                self.variable(entry, ranges)?;
             }
         }
         Ok(())

@@ -1,6 +1,9 @@
 //! The calls that a thread is in where its recording begins: as accesses of those calls, which have been
 //! made, and which readers follow as they follow all others.
 
+use std::ops::Range;
+
+use unspool_binary::{FileOffset, FrameInformation, LoadedBytes, RuntimeAddress};
 use unspool_engine::thread::Thread;
 use unspool_events::AccessKind;
 use unspool_events::raw::path_header;
@@ -117,76 +120,50 @@ fn call_before(return_address: u64) -> u64 {
 
 /// What is known of code of a file that is mapped.
 struct File {
-    address: u64,
-    size: u64,
+    range: Range<u64>,
     bias: u64,
-    frames: Option<Copied>,
-    header: Option<Copied>,
+    information: FrameInformation,
     functions: Vec<u64>,
-}
-
-/// A section, as it is in memory.
-struct Copied {
-    address: u64,
-    bytes: Vec<u8>,
-}
-
-impl Copied {
-    fn section(&self) -> Section<'_> {
-        Section {
-            address: self.address,
-            bytes: &self.bytes,
-        }
-    }
 }
 
 impl File {
     fn read(code: &FileCode) -> Option<File> {
         let module = unspool_binary::Module::open(&code.path).ok()?;
-        let address = unspool_binary::RuntimeAddress(code.address);
-        let offset = unspool_binary::FileOffset(code.offset);
-        let bias = module.bias_of_mapping(address, offset, true)?.0;
-        let copied = |name: &str| {
-            let section = module.sections().iter().find(|it| it.name == name)?;
-            let address = section.address.0;
-            let mut bytes = vec![0; usize::try_from(section.size).ok()?];
-            guarded::read(address.wrapping_add(bias), &mut bytes)
-                .then_some(Copied { address, bytes })
-        };
+        let (address, offset) = (RuntimeAddress(code.address), FileOffset(code.offset));
         let functions = module.functions().map(|function| function.address().0);
         Some(File {
-            address: code.address,
-            size: code.size,
-            bias,
-            frames: copied(".eh_frame"),
-            header: copied(".eh_frame_hdr"),
+            range: code.address..code.address + code.size,
+            bias: module.bias_of_mapping(address, offset, true)?.0,
+            information: FrameInformation::open(&code.path).unwrap_or_default(),
             functions: functions.collect(),
         })
     }
 
     fn module(&self) -> Module<'_> {
-        let start = self.address.wrapping_sub(self.bias);
+        let FrameInformation {
+            header,
+            frames,
+            code,
+        } = &self.information;
+        let Range { start, end } = self.range;
+        let (start, end) = (start.wrapping_sub(self.bias), end.wrapping_sub(self.bias));
+        let mut code = code.iter().map(section);
+        // What is mapped begins and ends with whole pages.
+        let code = code.find(|code| code.address < end && start < code.end());
         Module {
-            range: self.address..self.address + self.size,
+            range: self.range.clone(),
             bias: self.bias,
-            frames: self
-                .frames
-                .as_ref()
-                .map_or(Section::default(), Copied::section),
-            header: self.header.as_ref().map(Copied::section),
-            code: ImageCode::Memory {
-                range: start..start + self.size,
-                bias: self.bias,
-                read: &read_code,
-            },
+            frames: section(frames),
+            header: header.as_ref().map(section),
+            code: ImageCode::Bytes(code.unwrap_or_default()),
             functions: &self.functions,
         }
     }
 }
 
-fn read_code(address: u64, to: &mut [u8]) -> usize {
-    match guarded::read(address, to) {
-        true => to.len(),
-        false => 0,
+fn section(loaded: &LoadedBytes) -> Section<'_> {
+    Section {
+        address: loaded.address.0,
+        bytes: &loaded.bytes,
     }
 }

@@ -186,7 +186,8 @@ impl TraceBuffer {
         self.set_position(position + size);
     }
 
-    /// Gives words to the encoder that have not been in the buffer, which is empty. They take time all the same.
+    /// Gives words to the encoder that have not been in the buffer, where no record is complete. They take time
+    /// all the same.
     fn encode_past_buffer(&mut self, words: &[u64]) {
         self.encode(words);
         self.begin_buffer(self.base + words.len() as u64 * WORD);

@@ -120,6 +120,12 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../guests/races")
 }
 
+/// A source that is for one test alone.
+fn own_source(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/end_to_end/races");
+    folder.join(name)
+}
+
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let files = std::fs::read_dir(folder).expect("the folder of sources is there");
     let paths = files.filter_map(|file| Some(file.ok()?.path()));
@@ -138,6 +144,11 @@ fn builds(source: &Path) -> Vec<Build> {
     };
     let of_family = |&family: &Family| BUILDS.map(|build| Build { family, ..build });
     families.iter().flat_map(of_family).collect()
+}
+
+/// Those of the twin without races.
+fn free_builds(source: &Path) -> impl Iterator<Item = Build> {
+    builds(source).into_iter().filter(|build| !build.racy)
 }
 
 fn file_name(path: &Path) -> String {
@@ -161,14 +172,19 @@ impl Language {
 impl Build {
     fn name(self) -> String {
         let twin = if self.racy { "racy" } else { "free" };
+        format!("{twin}::{}", self.compiled())
+    }
+
+    /// The name without which of the twins it is.
+    fn compiled(self) -> String {
         let optimisation = if self.optimised {
             "optimised"
         } else {
             "unoptimised"
         };
         match self.family {
-            Family::Gnu => format!("{twin}::{optimisation}"),
-            Family::Llvm => format!("{twin}::{optimisation}::clang"),
+            Family::Gnu => optimisation.to_owned(),
+            Family::Llvm => format!("{optimisation}::clang"),
         }
     }
 

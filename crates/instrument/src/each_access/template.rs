@@ -1,7 +1,7 @@
 //! Entries of which only the address differs between the accesses of an instruction.
 
-use super::super::conditional_entry::time_stamp;
-use super::super::{Argument, Context, Field, thread_number};
+use crate::conditional_entry::time_stamp;
+use crate::{Argument, Context, Field, thread_number};
 
 /// The bytes of a word.
 const WORD: usize = 8;

@@ -1,7 +1,10 @@
 //! The parts of the tracer that inserted code is about.
 
+use unspool_code_cache::cache::Exit;
+use unspool_code_cache::exit::ExitKind;
 use unspool_engine::translate::forced_splits::ForcedSplits;
 use unspool_engine::translate::superblock::{Item, Limits};
+use unspool_engine::translate::walk::Walk;
 use unspool_events::raw::MAX_PATH_WORDS;
 use unspool_instructions::operands::Shape;
 
@@ -25,6 +28,15 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
+    /// Has control be seen where a superblock begins, if it is to be. Returns whether it is.
+    pub(super) fn hook(&self, walk: &mut Walk, pc: u64) -> bool {
+        let is_hooked = self.functions.is_hooked(pc);
+        if is_hooked {
+            walk.clean_call(Exit::new(ExitKind::Function, pc));
+        }
+        is_hooked
+    }
+
     /// Whether an instruction is executed in chunks: a repeated string instruction, before which a
     /// bounded number of rounds is prepared for. (With a count of 32 bits it is not: lowering the
     /// register would clear its upper half.)

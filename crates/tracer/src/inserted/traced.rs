@@ -5,8 +5,7 @@
 //! flags are dead or save them.
 
 use unspool_code_cache::binding::RegisterBinding;
-use unspool_code_cache::cache::{Exit, FragmentId};
-use unspool_code_cache::exit::ExitKind;
+use unspool_code_cache::cache::FragmentId;
 use unspool_events::PathId;
 use unspool_events::raw::path_header;
 use unspool_events::superblock::{AccessingInstruction, Path};
@@ -39,12 +38,7 @@ impl Inserter for Recorder {
     }
 
     fn at_entry(&mut self, walk: &mut Walk) -> bool {
-        let pc = self.superblock.pc;
-        let is_function = self.parts.functions.is_hooked(pc);
-        if is_function {
-            walk.clean_call(Exit::new(ExitKind::Function, pc));
-        }
-        is_function
+        self.parts.hook(walk, self.superblock.pc)
     }
 
     fn before(&mut self, walk: &mut Walk, item: &Item) {

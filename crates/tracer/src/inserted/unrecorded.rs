@@ -1,8 +1,7 @@
 //! What is inserted where no accesses are recorded yet: what tells of calls of functions.
 
 use unspool_code_cache::binding::RegisterBinding;
-use unspool_code_cache::cache::{Exit, FragmentId};
-use unspool_code_cache::exit::ExitKind;
+use unspool_code_cache::cache::FragmentId;
 use unspool_engine::translate::insertion::Inserter;
 use unspool_engine::translate::superblock::Limits;
 use unspool_engine::translate::walk::Walk;
@@ -28,11 +27,7 @@ impl Inserter for Unrecorded {
     }
 
     fn at_entry(&mut self, walk: &mut Walk) -> bool {
-        let is_function = self.parts.functions.is_hooked(self.pc);
-        if is_function {
-            walk.clean_call(Exit::new(ExitKind::Function, self.pc));
-        }
-        is_function
+        self.parts.hook(walk, self.pc)
     }
 
     fn keep(&mut self, _binding: Option<RegisterBinding>, _fragment: FragmentId) {}

@@ -64,7 +64,7 @@ impl TraceBuffer {
         }
         if !fits {
             if self.is_recording {
-                self.encode(record);
+                self.encode_past_buffer(record);
             }
             return start;
         }

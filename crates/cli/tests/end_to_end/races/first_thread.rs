@@ -2,53 +2,33 @@
 //! company: as in a trace of the whole.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use libtest_mimic::Trial;
 use serde_json::Value;
 use unspool_guests::Invocation;
 
-use super::{Build, Family, told};
+use super::{Build, free_builds, own_source, told};
 use crate::observer::{Verdict, run, run_well, trial, unspool};
 use crate::scratch::Scratch;
 
 pub(super) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
-    for (family, compiler) in [(Family::Gnu, "gcc"), (Family::Llvm, "clang")] {
-        for optimised in [false, true] {
-            let level = if optimised {
-                "optimised"
-            } else {
-                "unoptimised"
-            };
-            for place in ["recursion", "callback", "handler"] {
-                let build = Build {
-                    racy: false,
-                    optimised,
-                    family,
-                };
-                trials.push(trial(
-                    format!("races::first_thread::{place}::{compiler}::{level}"),
-                    move |scratch| as_over_a_whole_trace(scratch, build, place),
-                ));
-            }
+    for build in free_builds(&source()) {
+        for place in ["recursion", "callback", "handler"] {
+            let name = format!("races::first_thread::{place}::{}", build.compiled());
+            trials.push(trial(name, move |scratch| {
+                as_over_a_whole_trace(scratch, build, place)
+            }));
         }
+        let name = format!("races::first_thread::none::{}", build.compiled());
+        trials.push(trial(name, move |scratch| records_nothing(scratch, build)));
     }
-    let build = Build {
-        racy: false,
-        optimised: true,
-        family: Family::Gnu,
-    };
-    trials.push(trial(
-        "races::first_thread::none".to_owned(),
-        move |scratch| records_nothing(scratch, build),
-    ));
     trials
 }
 
-fn program(scratch: &Scratch, build: Build) -> Result<PathBuf, Verdict> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/end_to_end/races");
-    build.of(scratch, &folder.join("first_thread.c"))
+fn source() -> PathBuf {
+    own_source("first_thread.c")
 }
 
 fn functions(stack: &Value) -> Vec<String> {
@@ -74,7 +54,7 @@ fn answer(scratch: &Scratch, command: &Invocation) -> Result<Value, Verdict> {
 }
 
 fn as_over_a_whole_trace(scratch: &Scratch, build: Build, place: &str) -> Result<(), Verdict> {
-    let program = program(scratch, build)?;
+    let program = build.of(scratch, &source())?;
     let (trace, to) = (scratch.path().join("trace"), scratch.path().join("answer"));
     let live = unspool(scratch, &["race", "--json", "-o"]).arguments([
         to.as_os_str(),
@@ -113,7 +93,7 @@ fn as_over_a_whole_trace(scratch: &Scratch, build: Build, place: &str) -> Result
 
 /// Of a program that creates no thread, and of what comes before the first one.
 fn records_nothing(scratch: &Scratch, build: Build) -> Result<(), Verdict> {
-    let program = program(scratch, build)?;
+    let program = build.of(scratch, &source())?;
     let live =
         unspool(scratch, &["race", "--"]).arguments([program.as_os_str(), "nowhere".as_ref()]);
     let outcome = run_well(scratch, &live)?;

@@ -1,17 +1,18 @@
 //! Where the debugging information leaves open whether plain moves are atomic, races are possible and not
 //! certain: with DWARF 4 all that code in C accesses, with DWARF 5 what no variable's type tells of.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use libtest_mimic::Trial;
 use serde_json::Value;
 use unspool_guests::Ending;
 
-use super::{Build, Family, Language, answers, fits, folder, labels, told};
+use super::{Build, answers, fits, folder, free_builds, labels, own_source, told};
 use crate::observer::{Verdict, run, trial, unspool, wrong};
 use crate::scratch::Scratch;
 
 /// What debugging information says of a program's atomics, and whether that is all.
+#[derive(Clone)]
 struct Case {
     name: &'static str,
     source: PathBuf,
@@ -25,7 +26,6 @@ struct Case {
 }
 
 fn cases() -> [Case; 3] {
-    let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/end_to_end/races");
     [
         Case {
             name: "dwarf_4",
@@ -46,7 +46,7 @@ fn cases() -> [Case; 3] {
         },
         Case {
             name: "heap",
-            source: own.join("published_unnamed.c"),
+            source: own_source("published_unnamed.c"),
             flags: "-gdwarf-5",
             list: "races",
             leaves_open: true,
@@ -57,29 +57,21 @@ fn cases() -> [Case; 3] {
 
 pub(super) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
-    for case in 0..cases().len() {
-        for (family, compiler) in [(Family::Gnu, "gcc"), (Family::Llvm, "clang")] {
-            for optimised in [false, true] {
-                let level = if optimised {
-                    "optimised"
-                } else {
-                    "unoptimised"
-                };
-                let name = cases()[case].name;
-                trials.push(trial(
-                    format!("races::left_open::{name}::{compiler}::{level}"),
-                    move |scratch| {
-                        let build = |racy| Build {
-                            racy,
-                            optimised,
-                            family,
-                        };
-                        let case = &cases()[case];
-                        free(scratch, case, build(false))?;
-                        racy(scratch, case, build(true))
+    for case in cases() {
+        for build in free_builds(&case.source) {
+            let name = format!("races::left_open::{}::{}", case.name, build.compiled());
+            let case = case.clone();
+            trials.push(trial(name, move |scratch| {
+                free(scratch, &case, build)?;
+                racy(
+                    scratch,
+                    &case,
+                    Build {
+                        racy: true,
+                        ..build
                     },
-                ));
-            }
+                )
+            }));
         }
     }
     trials
@@ -89,14 +81,9 @@ fn list<'a>(answer: &'a Value, name: &str) -> &'a [Value] {
     answer[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The program, with debugging information as the case has it.
-fn built(scratch: &Scratch, case: &Case, build: Build) -> Result<PathBuf, Verdict> {
-    build.with_flags(scratch, &case.source, case.flags)
-}
-
 /// Nothing is certain where all accesses are atomic that meet.
 fn free(scratch: &Scratch, case: &Case, build: Build) -> Result<(), Verdict> {
-    let program = built(scratch, case, build)?;
+    let program = build.with_flags(scratch, &case.source, case.flags)?;
     let (answer, command) = answers(scratch, &program, &[])?;
     let is_open = case.leaves_open || list(&answer, "possible").is_empty();
     match list(&answer, "races").is_empty() && is_open {
@@ -107,8 +94,7 @@ fn free(scratch: &Scratch, case: &Case, build: Build) -> Result<(), Verdict> {
 
 /// What is a race is told, certain where it can be known.
 fn racy(scratch: &Scratch, case: &Case, build: Build) -> Result<(), Verdict> {
-    assert_eq!(Language::of(&case.source), Language::C);
-    let program = built(scratch, case, build)?;
+    let program = build.with_flags(scratch, &case.source, case.flags)?;
     let (answer, command) = answers(scratch, &program, &[])?;
     for (name, lines) in labels(&case.source)? {
         let mut found = list(&answer, case.list).iter();

@@ -10,7 +10,7 @@ use std::path::Path;
 use libtest_mimic::Trial;
 use serde_json::Value;
 
-use super::{Build, answers_with, build_of, file_name, fits, labels, sources, told};
+use super::{Build, answers_with, build_of, file_name, fits, labels, own_source, sources, told};
 use crate::observer::{Verdict, run, trial, unspool, wrong};
 use crate::scratch::Scratch;
 
@@ -114,7 +114,7 @@ fn of_a_part(scratch: &Scratch) -> Result<(), Verdict> {
 
 /// Two sections that follow each other in one order are told so, and in both orders not.
 fn coverage(scratch: &Scratch) -> Result<(), Verdict> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/end_to_end/races/sections.c");
+    let source = own_source("sections.c");
     let program = build_of(false, false).of(scratch, &source)?;
     let (answer, command) = answers_with(scratch, &program, &["--coverage"], &[])?;
     let text = std::fs::read_to_string(&source)?;

@@ -1,10 +1,9 @@
 //! Noise changes when things happen, and nothing else.
 
-use std::path::Path;
-
 use libtest_mimic::Trial;
 use unspool_guests::{Ending, Invocation};
 
+use super::own_source;
 use crate::observer::{Verdict, natively, run, run_well, trial, unspool, wrong};
 use crate::scratch::Scratch;
 
@@ -15,7 +14,7 @@ pub(super) fn trials() -> Vec<Trial> {
 }
 
 fn noise_changes_no_result(scratch: &Scratch) -> Result<(), Verdict> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/end_to_end/races/hidden.c");
+    let source = own_source("hidden.c");
     let program = scratch.path().join("hidden");
     let build = natively(scratch, &["gcc", "-g", "-pthread", "-o"]).arguments([&program, &source]);
     run_well(scratch, &build)?;
