@@ -20,10 +20,11 @@ use crate::thread::{AddressSpaceRole, Thread};
 use crate::threads::{self, leave_list, park, return_to_list};
 
 /// A child that has run on this thread's thread-local memory has gone. One that was killed while it
-/// held a lock of the engine's has left what that protects half changed, in the memory that it
-/// shared: everything that needs it would wait for ever.
-pub(crate) fn end_if_locked() {
-    if unspool_kernel::lock::held() != 0 {
+/// held a lock of the engine's, or was in the allocator, has left what that protects half changed,
+/// in the memory that it shared: everything that needs it would wait for ever. To be called before
+/// anything else that may need it.
+pub(crate) fn end_if_amid_change() {
+    if unspool_kernel::lock::is_amid_change() {
         diagnostics::fatal(
             "a child that shared this process's memory was killed while it changed what both share\n\
              help: run it again: the child can only be killed there by SIGKILL, in a short moment",

@@ -12,6 +12,7 @@ use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::gates::CallSlots;
 use unspool_code_cache::slots::{SlotsPart, slots};
 use unspool_kernel::diagnostics::{ENGINE_FAILURE, say};
+use unspool_kernel::lock::Change;
 
 pub(crate) use self::overdue::{does_not_return, end_behind_allocation, keeps_from_program};
 use self::shortage::Shortage;
@@ -172,7 +173,8 @@ fn circumstances(place: u64) -> String {
 /// The system's allocator. Where a program is observed, it ends the process when there is no
 /// memory left for the engine, as a program's limit may have it: whoever asked for it would
 /// abort, and that would look like an abort of the program's. Where a tool observes it, it does so
-/// before that is the case of the machine ([`shortage`]).
+/// before that is the case of the machine ([`shortage`]). A child that shares the memory may be killed
+/// in the middle of it, which is told by the change that has not ended then.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Allocator;
 
@@ -187,7 +189,8 @@ unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let size = layout.size();
         // SAFETY: the caller keeps the allocator's rules.
-        had(unsafe { System.alloc(layout) }, size, 0, size)
+        let memory = changing(|| unsafe { System.alloc(layout) });
+        had(memory, size, 0, size)
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
@@ -195,23 +198,29 @@ unsafe impl GlobalAlloc for Allocator {
         // Of a large block nobody knows how much of it will be written.
         let unwritten = if size < LARGE { size } else { 0 };
         // SAFETY: as above.
-        had(unsafe { System.alloc_zeroed(layout) }, size, 0, unwritten)
+        let memory = changing(|| unsafe { System.alloc_zeroed(layout) });
+        had(memory, size, 0, unwritten)
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let old = layout.size();
         // SAFETY: as above.
-        let new = unsafe { System.realloc(memory, layout, size) };
+        let new = changing(|| unsafe { System.realloc(memory, layout, size) });
         had(new, size, old, size.saturating_sub(old))
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         // SAFETY: as above.
-        unsafe { System.dealloc(memory, layout) };
+        changing(|| unsafe { System.dealloc(memory, layout) });
         // What is freed is never too much.
         let _ = shortage::counts(-(layout.size() as i64), 0);
         overdue::look();
     }
+}
+
+fn changing<R>(work: impl FnOnce() -> R) -> R {
+    let _change = Change::begin();
+    work()
 }
 
 /// There is memory of that size now, or there is none, in place of what had another size. So much of it

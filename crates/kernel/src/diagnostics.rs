@@ -37,27 +37,35 @@ pub fn own_diagnostics() -> Option<i32> {
     Some(diagnostics_fd()).filter(|&fd| fd != STANDARD_ERROR)
 }
 
-/// Tells the user something.
+/// Tells the user something. Allocates nothing.
 pub fn say(message: &str) {
-    say_lines(&format!("{message}\n"));
+    say_at_once([message, "\n"]);
 }
 
 /// Tells the user something in whole lines. Allocates nothing.
 pub fn say_lines(text: &str) {
-    // SAFETY: writes our own bytes to our own descriptor; nothing is to be done if it fails.
-    unsafe { libc::write(diagnostics_fd(), text.as_ptr().cast(), text.len()) };
+    say_at_once([text]);
 }
 
 /// Shows a line that the next one replaces, on a terminal.
 pub fn say_in_place(message: &str) {
-    let text = format!("\r\x1b[K{message}");
-    // SAFETY: writes our own bytes to our own descriptor; nothing is to be done if it fails.
-    unsafe { libc::write(diagnostics_fd(), text.as_ptr().cast(), text.len()) };
+    say_at_once(["\r\x1b[K", message]);
 }
 
-/// Says what is wrong and ends the process.
+/// The parts one behind the other, in one call, so that what others say does not come between.
+fn say_at_once<const PARTS: usize>(parts: [&str; PARTS]) {
+    let pieces = parts.map(|part| libc::iovec {
+        iov_base: part.as_ptr().cast_mut().cast(),
+        iov_len: part.len(),
+    });
+    // SAFETY: writes our own bytes to our own descriptor; nothing is to be done if it fails.
+    unsafe { libc::writev(diagnostics_fd(), pieces.as_ptr(), PARTS as i32) };
+}
+
+/// Says what is wrong and ends the process. Allocates nothing: the allocator may be what a child
+/// that is gone has left half changed.
 pub fn fatal(message: &str) -> ! {
-    say(&format!("error: {message}"));
+    say_at_once(["error: ", message, "\n"]);
     // SAFETY: ends the process.
     unsafe { libc::_exit(ENGINE_FAILURE) }
 }

@@ -35,5 +35,5 @@ mod tests;
 pub use condition::Condvar;
 pub use mutex::{Mutex, MutexGuard};
 pub use once::OnceLock;
-pub use own::{assert_none_held, exclude_others, held};
+pub use own::{Change, assert_none_held, exclude_others, held, is_amid_change};
 pub use read_write::{RwLock, RwLockReadGuard, RwLockWriteGuard};

@@ -188,7 +188,7 @@ fn run_lender(beside: &SharedMemoryChild, lend: &SyncSender<LentContext>) {
         return;
     }
     wait_until_left(beside);
-    finish::end_if_locked();
+    finish::end_if_amid_change();
     let left = beside.listed.load(Ordering::Acquire);
     // SAFETY: the child has been killed, or executes another program. What it kept on its stack
     // is still there, and nobody uses it any more.

@@ -66,10 +66,11 @@ pub(super) fn vfork(thread: &mut Thread, request: &CloneRequest, run: Run) -> i6
     // SAFETY: the child runs on `stack`, which outlives it or its use of this memory, because
     // the kernel keeps this thread waiting until then.
     let result = unsafe { start_child(&call, run_vfork_child, (&raw mut child).cast()) };
-    // The child has left this memory. What it recorded stays.
+    // The child has left this memory.
+    finish::end_if_amid_change();
+    // What it recorded stays.
     thread.slots().restore(saved);
     Thread::set_current(thread);
-    finish::end_if_locked();
     // It may have been killed.
     threads::leave_list(thread.process, child.listed);
     for (client, kept) in thread.clients().iter().zip(kept) {

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
 use super::futex::Futex;
 use super::holders::{Group, Holders};
@@ -19,6 +19,9 @@ static THREADS: AtomicUsize = AtomicUsize::new(0);
 thread_local! {
     /// How many locks this thread holds.
     static HELD: Cell<u32> = const { Cell::new(0) };
+    /// How many changes of what all threads share it has begun and not finished, of those that no
+    /// lock of this kind covers.
+    static CHANGES: Cell<u32> = const { Cell::new(0) };
     /// Its group; none before it takes its first lock.
     static GROUP: Cell<usize> = const { Cell::new(usize::MAX) };
 }
@@ -48,6 +51,7 @@ impl Hold {
     /// Waits while a fork is under way, unless the thread holds a lock already.
     #[inline]
     pub(super) fn begin() -> Hold {
+        let _change = Change::begin();
         let held = HELD.get();
         if held == 0 {
             HOLDERS.begin(group());
@@ -59,6 +63,7 @@ impl Hold {
 
     /// None where it would wait.
     pub(super) fn try_begin() -> Option<Hold> {
+        let _change = Change::begin();
         let held = HELD.get();
         if held == 0 && !HOLDERS.try_begin(group()) {
             return None;
@@ -71,6 +76,7 @@ impl Hold {
 impl Drop for Hold {
     #[inline]
     fn drop(&mut self) {
+        let _change = Change::begin();
         let held = HELD.get() - 1;
         HELD.set(held);
         if held == 0 {
@@ -79,9 +85,42 @@ impl Drop for Hold {
     }
 }
 
+/// The thread changes what all threads share, as long as this lives, without a lock of this kind:
+/// these locks themselves, or the allocator's memory.
+///
+/// Whoever ends the thread meanwhile leaves that half changed.
+#[derive(Debug)]
+pub struct Change(PhantomData<*const ()>);
+
+impl Change {
+    /// Begins one.
+    #[inline]
+    #[must_use]
+    pub fn begin() -> Change {
+        CHANGES.set(CHANGES.get() + 1);
+        // What comes next must not be moved to before this, nor this be left out.
+        compiler_fence(Ordering::SeqCst);
+        Change(PhantomData)
+    }
+}
+
+impl Drop for Change {
+    #[inline]
+    fn drop(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        CHANGES.set(CHANGES.get() - 1);
+    }
+}
+
 /// How many locks the calling thread holds.
 pub fn held() -> u32 {
     HELD.get()
+}
+
+/// Whether the calling thread, or one that ran in its place and is gone, is amid a change of what
+/// all threads share: it holds a lock, or has begun a [`Change`].
+pub fn is_amid_change() -> bool {
+    HELD.get() != 0 || CHANGES.get() != 0
 }
 
 /// The calling thread is about to wait for others, which may need locks for what they do.
