@@ -23,6 +23,7 @@ mod guest_programs;
 mod instructions;
 mod live;
 mod long_runs;
+mod longest;
 mod memory_limits;
 mod modules;
 mod named_functions;
@@ -104,5 +105,7 @@ fn main() {
     trials.extend(readme::trials());
     trials.push(readme::behaviours_are_tested(&trials));
     trials.push(sample::is_of_every_row(&trials));
-    libtest_mimic::run(&arguments, sample::of(trials, &arguments)).exit();
+    let conclusion = libtest_mimic::run(&arguments, sample::of(trials, &arguments));
+    longest::report();
+    conclusion.exit();
 }

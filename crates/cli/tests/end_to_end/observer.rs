@@ -3,10 +3,12 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
+use std::time::Instant;
 
 use libtest_mimic::{Completion, Failed, Trial};
 use unspool_guests::{Invocation, Outcome, Requirement, Workshop};
 
+use crate::longest;
 use crate::scratch::Scratch;
 
 /// Why a test did not pass.
@@ -67,7 +69,10 @@ pub(crate) fn trial(
 ) -> Trial {
     Trial::ignorable_test(name.clone(), move || {
         let scratch = Scratch::new(&name).map_err(|problem| Failed::from(problem.to_string()))?;
-        match body(&scratch) {
+        let begun = Instant::now();
+        let verdict = body(&scratch);
+        longest::took(&name, begun.elapsed());
+        match verdict {
             Ok(()) => {
                 scratch.remove();
                 Ok(Completion::Completed)
