@@ -15,7 +15,7 @@ use clap::{Parser, Subcommand};
 pub(crate) use detaching::{DetachArguments, DetachChoice};
 pub(crate) use live::LiveChoice;
 pub(crate) use observing::{ChildrenChoice, OrderChoice, RunArguments, TraceArguments};
-pub(crate) use openmp::{GroupingChoice, OpenmpArguments};
+pub(crate) use openmp::{GroupingChoice, LeftOutChoice, OpenmpArguments};
 pub(crate) use profile::{
     BackendChoice, ClockChoice, ProfileArguments, ScalingChoice, ShowChoice, ViewChoice,
 };

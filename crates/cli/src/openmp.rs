@@ -24,7 +24,7 @@ pub(crate) fn openmp(typed: &OpenmpArguments) -> Result<u8, Failure> {
     if original::is_meant(&typed.words) {
         return original::carry_out(&typed.words, typed.strings.as_deref());
     }
-    if let Some(result) = source::carry_out(&typed.words, typed.output.as_deref()) {
+    if let Some(result) = source::carry_out(typed) {
         return result;
     }
     let (recording, status) = match typed.words.as_slice() {

@@ -1,6 +1,7 @@
 //! What this library does when it is loaded, and when the process ends.
 
-use crate::{clock, fork, process, thread};
+use crate::{fork, process, thread};
+use unspool_preload::clock;
 
 fn begin() {
     clock::choose();

@@ -5,6 +5,7 @@
 //! function is not libgomp's but another runtime's of the same name, that runtime tells by
 //! OMPT, and the call is only passed on.
 
+mod dependences;
 mod locks;
 mod numbers;
 mod parallel;

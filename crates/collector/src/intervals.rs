@@ -7,7 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use unspool_openmp_record::ConstructKind;
 use unspool_openmp_record::layout::description;
 
-use crate::{arena, clock, thread};
+use crate::{arena, thread};
+use unspool_preload::clock;
 
 /// Numbers of names that have been described.
 pub(crate) type Described = BTreeSet<u64>;

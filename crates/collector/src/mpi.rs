@@ -12,7 +12,8 @@ use unspool_preload::symbols;
 
 use crate::caller::return_address;
 use crate::runtime_function::call_real;
-use crate::{arena, clock, process, thread};
+use crate::{arena, process, thread};
+use unspool_preload::clock;
 
 /// A function of MPI.
 #[derive(Debug)]

@@ -10,7 +10,8 @@ use unspool_container::{Order, TraceHeader, in_place};
 use unspool_openmp_record::layout::{process_block, runtime, stream};
 
 use crate::arena::{self, Fields};
-use crate::{clock, modules};
+use crate::modules;
+use unspool_preload::clock;
 
 /// Where records go; nothing where nobody wants them.
 static DIRECTORY: OnceLock<Option<PathBuf>> = OnceLock::new();

@@ -6,6 +6,7 @@ use unspool_openmp_record::layout::construct;
 
 use crate::arena::Fields;
 use crate::construct::Node;
+use crate::task_chains::TaskChains;
 use crate::thread_slots;
 
 /// The code of a parallel region.
@@ -39,6 +40,8 @@ pub(crate) struct Team {
     size: AtomicU64,
     members: Vec<Member>,
     barrier: Barrier,
+    /// Its tasks that depend on each other.
+    pub(crate) chains: TaskChains,
 }
 
 /// The barriers within a region, one after the other.
@@ -108,6 +111,7 @@ impl Team {
             size: AtomicU64::new(0),
             members,
             barrier: Barrier::default(),
+            chains: TaskChains::default(),
         }
     }
 
@@ -133,6 +137,7 @@ impl Team {
         *self.size.get_mut() = 0;
         *self.used.get_mut() = 0;
         self.barrier = Barrier::default();
+        self.chains.clear();
         self.reserved = match is_outermost && thread_slots::take_first(limit) {
             true => limit,
             false => 0,

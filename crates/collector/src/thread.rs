@@ -7,6 +7,7 @@ use unspool_openmp_record::layout::{block, construct, frame, process_block, span
 
 use crate::arena::{self, Fields};
 use crate::construct::{Constructs, Key, Node};
+use crate::task_chains::RunningTask;
 use crate::team::Team;
 use crate::thread_slots;
 
@@ -58,6 +59,8 @@ pub(crate) struct Thread {
     /// How long it was without a processor, while it worked, since it left the last barrier or
     /// fork.
     without_processor: u64,
+    /// How many tasks it has begun.
+    tasks: u64,
 }
 
 /// A construct that the thread is in.
@@ -72,6 +75,10 @@ struct OpenConstruct {
     tag: *const c_void,
     /// For a region: whether the thread had arrived at its join before.
     resumed: bool,
+    /// For a task: its number among those of the thread.
+    task: u64,
+    /// For a task that depends on others, or on which others may: what is known of that.
+    running: Option<Box<RunningTask>>,
 }
 
 /// A region at whose join a thread has arrived. It may still be given tasks to execute.
@@ -258,6 +265,8 @@ impl Thread {
             outer: (std::ptr::null(), 0),
             tag: std::ptr::null(),
             resumed: false,
+            task: 0,
+            running: None,
         });
     }
 

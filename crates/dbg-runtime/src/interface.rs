@@ -27,26 +27,26 @@ macro_rules! events {
         unsafe extern "C" fn $name(handle: *const u32) {
             // SAFETY: instrumented programs pass the address of a handle.
             let handle = unsafe { read(handle) };
-            recorder::current().$step(handle);
-            events! { @also $step handle }
+            let told = recorder::current().$step(handle);
+            events! { @also $step handle told }
         }
     };
-    (@also before_call $handle:ident) => { enter_interval($handle); };
-    (@also enter_interval $handle:ident) => { enter_interval($handle); };
-    (@also after_call $handle:ident) => { leave_interval($handle); };
-    (@also leave_interval $handle:ident) => { leave_interval($handle); };
-    (@also $step:ident $handle:ident) => {};
+    // Lets `unspool openmp` see the interval too.
+    (@also before_call $handle:ident $name:ident) => { enter_interval($handle, $name); };
+    (@also enter_interval $handle:ident $name:ident) => { enter_interval($handle, $name); };
+    (@also after_call $handle:ident $is_interval:ident) => { leave_interval($is_interval); };
+    (@also leave_interval $handle:ident $is_interval:ident) => { leave_interval($is_interval); };
+    (@also $step:ident $handle:ident $told:ident) => { let () = $told; };
 }
 
-/// Lets `unspool openmp` see the interval too.
-fn enter_interval(handle: u32) {
-    if let Some(strings::Meaning::Interval(name)) = strings::meaning_of(handle) {
+fn enter_interval(handle: u32, name: Option<String>) {
+    if let Some(name) = name {
         intervals::enter(u64::from(handle), &name);
     }
 }
 
-fn leave_interval(handle: u32) {
-    if let Some(strings::Meaning::Interval(_)) = strings::meaning_of(handle) {
+fn leave_interval(is_interval: bool) {
+    if is_interval {
         intervals::leave();
     }
 }

@@ -13,4 +13,9 @@ mod intervals;
 mod recorder;
 mod strings;
 
-unspool_preload::begin_and_end!(fork::watch, recorder::write_traces);
+unspool_preload::begin_and_end!(begin, recorder::write_traces);
+
+fn begin() {
+    unspool_preload::clock::choose();
+    fork::watch();
+}

@@ -2,15 +2,14 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
-use std::time::{Duration, Instant};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError, TryLockError};
+use std::time::Duration;
 
 use unspool_openmp_record::original::{self, Interval, Item, Statistics, ThreadTrace, trace_name};
 
-use crate::strings::{Meaning, RUN, meaning_of};
+use unspool_preload::clock::{self, now};
 
-/// When the program called `dbg_init`, or first anything.
-static START: OnceLock<Instant> = OnceLock::new();
+use crate::strings::{Meaning, RUN, meaning_of};
 
 /// Recorders of all threads, which are never freed. Each is its thread's, but another may
 /// end the process, and write all traces, while it works.
@@ -62,9 +61,12 @@ struct IntervalTotals {
     count: u64,
     inner: Vec<usize>,
     events: Vec<EventTotals>,
+    /// Where in `events` the event of a handle is, behind which there is nothing yet; of small
+    /// handles, which are those of a program's own strings.
+    places: Vec<u32>,
 }
 
-/// An event within one interval. Times are nanoseconds.
+/// An event within one interval. Times are ticks of the clock.
 #[derive(Debug, Default)]
 struct EventTotals {
     handle: u32,
@@ -72,6 +74,33 @@ struct EventTotals {
     count: u64,
     /// The sum and the longest of durations, of waits, and of synchronisation.
     times: [(u64, u64); 3],
+}
+
+impl IntervalTotals {
+    /// What there is of an event, which may be new.
+    fn event(&mut self, handle: u32) -> &mut EventTotals {
+        const SMALL: usize = 1 << 16;
+        const NONE: u32 = u32::MAX;
+        let known = match self.places.get(handle as usize) {
+            Some(&place) if place != NONE => Some(place as usize),
+            _ if (handle as usize) < SMALL => None,
+            _ => self.events.iter().position(|event| event.handle == handle),
+        };
+        let place = known.unwrap_or_else(|| {
+            let place = self.events.len();
+            if (handle as usize) < SMALL {
+                let length = self.places.len().max(handle as usize + 1);
+                self.places.resize(length, NONE);
+                self.places[handle as usize] = place as u32;
+            }
+            self.events.push(EventTotals {
+                handle,
+                ..EventTotals::default()
+            });
+            place
+        });
+        &mut self.events[place]
+    }
 }
 
 /// An event that has not ended.
@@ -112,14 +141,11 @@ fn start() -> &'static Mutex<Recorder> {
     new
 }
 
-/// Starts to count time, if that has not happened.
+/// Starts to count time, if that has not happened: when the program calls `dbg_init`, or first
+/// anything.
 pub(crate) fn start_clock() {
-    START.get_or_init(Instant::now);
-}
-
-/// Nanoseconds since then.
-fn now() -> u64 {
-    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+    static START: Once = Once::new();
+    START.call_once(clock::note_start);
 }
 
 impl Recorder {
@@ -256,18 +282,7 @@ impl Recorder {
 
     fn count(&mut self, handle: u32, begin: u64, times: [u64; 3]) {
         let scope = self.inside.last().map_or(0, |(scope, _)| *scope);
-        let events = &mut self.scopes[scope].events;
-        let index = match events.iter().position(|event| event.handle == handle) {
-            Some(index) => index,
-            None => {
-                events.push(EventTotals {
-                    handle,
-                    ..EventTotals::default()
-                });
-                events.len() - 1
-            }
-        };
-        let event = &mut events[index];
+        let event = self.scopes[scope].event(handle);
         event.begin = begin;
         event.count += 1;
         for ((sum, longest), time) in event.times.iter_mut().zip(times) {
@@ -276,10 +291,11 @@ impl Recorder {
         }
     }
 
-    /// A call begins: of a function, around an interval, or of a lock's functions.
-    pub(crate) fn before_call(&mut self, handle: u32) {
+    /// A call begins: of a function, around an interval, or of a lock's functions. Returns the
+    /// interval's name.
+    pub(crate) fn before_call(&mut self, handle: u32) -> Option<String> {
         match self.meaning(handle) {
-            Meaning::Interval(_) => self.enter_interval(handle),
+            Meaning::Interval(_) => return self.enter_interval(handle),
             Meaning::UnsetLock(name) => {
                 if let Some(index) = self.held.iter().rposition(|(held, _)| *held == name) {
                     let (_, open) = self.held.remove(index);
@@ -288,12 +304,13 @@ impl Recorder {
             }
             Meaning::Event | Meaning::Shared | Meaning::SetLock(_) => self.before(handle),
         }
+        None
     }
 
-    /// A call has ended.
-    pub(crate) fn after_call(&mut self, handle: u32) {
+    /// A call has ended. Returns whether it was an interval.
+    pub(crate) fn after_call(&mut self, handle: u32) -> bool {
         match self.meaning(handle) {
-            Meaning::Interval(_) => self.leave_interval(handle),
+            Meaning::Interval(_) => return self.leave_interval(handle),
             Meaning::SetLock(name) => {
                 if let Some(index) = self.open.iter().rposition(|open| open.handle == handle) {
                     let mut open = self.open[index];
@@ -305,10 +322,11 @@ impl Recorder {
             Meaning::UnsetLock(_) => {}
             Meaning::Event | Meaning::Shared => self.after(handle),
         }
+        false
     }
 
-    /// The thread enters an interval.
-    pub(crate) fn enter_interval(&mut self, handle: u32) {
+    /// The thread enters an interval. Returns its name, if it is known.
+    pub(crate) fn enter_interval(&mut self, handle: u32) -> Option<String> {
         let outer = self.inside.last().map_or(0, |(scope, _)| *scope);
         let inner = &self.scopes[outer].inner;
         let known = inner
@@ -327,13 +345,19 @@ impl Recorder {
         let now = now();
         self.scopes[scope].begin = now;
         self.inside.push((scope, now));
+        match self.meaning(handle) {
+            Meaning::Interval(name) => Some(name),
+            _ => None,
+        }
     }
 
-    /// The thread leaves an interval, and those in it that it has not left.
-    pub(crate) fn leave_interval(&mut self, handle: u32) {
+    /// The thread leaves an interval, and those in it that it has not left. Returns whether the
+    /// string is one of an interval.
+    pub(crate) fn leave_interval(&mut self, handle: u32) -> bool {
+        let is_interval = matches!(self.meaning(handle), Meaning::Interval(_));
         let of_handle = |(scope, _): &(usize, u64)| self.scopes[*scope].handle == handle;
         let Some(depth) = self.inside.iter().rposition(of_handle) else {
-            return;
+            return is_interval;
         };
         let now = now();
         for (scope, begin) in self.inside.split_off(depth) {
@@ -342,6 +366,7 @@ impl Recorder {
             scope.longest = scope.longest.max(now - begin);
             scope.count += 1;
         }
+        is_interval
     }
 
     fn trace(&self) -> ThreadTrace {
@@ -349,30 +374,33 @@ impl Recorder {
             thread: self.thread,
             is_master: self.is_master,
             is_whole: false,
-            items: self.items(&self.scopes[0]),
+            items: self.items(&self.scopes[0], &TimeScale::now()),
         }
     }
 
     /// What happened in an interval, as the trace has it.
-    fn items(&self, scope: &IntervalTotals) -> Vec<Item> {
+    fn items(&self, scope: &IntervalTotals, scale: &TimeScale) -> Vec<Item> {
         let inner = scope.inner.iter().map(|inner| &self.scopes[*inner]);
         let intervals = inner.map(|inner| {
             Item::Interval(Interval {
                 number: 0,
                 handle: u64::from(inner.handle),
-                begin: milliseconds(inner.begin),
-                duration: milliseconds(inner.duration),
+                begin: scale.moment(inner.begin),
+                duration: scale.span(inner.duration),
                 count: inner.count,
-                longest: milliseconds(inner.longest),
-                items: self.items(inner),
+                longest: scale.span(inner.longest),
+                items: self.items(inner, scale),
             })
         });
         let events = scope.events.iter().map(|event| {
-            let [duration, wait, synchronisation] = event.times.map(statistics);
+            let [duration, wait, synchronisation] = event.times.map(|(sum, longest)| Statistics {
+                sum: scale.span(sum),
+                longest: scale.span(longest),
+            });
             Item::Event(original::Event {
                 number: 0,
                 handle: u64::from(event.handle),
-                begin: milliseconds(event.begin),
+                begin: scale.moment(event.begin),
                 count: event.count,
                 duration,
                 wait,
@@ -383,15 +411,29 @@ impl Recorder {
     }
 }
 
-/// Nanoseconds in milliseconds.
-fn milliseconds(nanoseconds: u64) -> f64 {
-    nanoseconds as f64 / 1e6
+/// What ticks of the clock are as milliseconds, which traces have.
+struct TimeScale {
+    start: u64,
+    a_tick: f64,
 }
 
-fn statistics((sum, longest): (u64, u64)) -> Statistics {
-    Statistics {
-        sum: milliseconds(sum),
-        longest: milliseconds(longest),
+impl TimeScale {
+    /// As both clocks have run until now.
+    fn now() -> TimeScale {
+        TimeScale {
+            start: clock::start().0,
+            a_tick: clock::nanoseconds_a_tick() / 1e6,
+        }
+    }
+
+    /// So many ticks.
+    fn span(&self, ticks: u64) -> f64 {
+        ticks as f64 * self.a_tick
+    }
+
+    /// How long after the start a moment was.
+    fn moment(&self, ticks: u64) -> f64 {
+        self.span(ticks.saturating_sub(self.start))
     }
 }
 

@@ -65,7 +65,8 @@ pub(crate) unsafe fn register(string: *const c_char) -> u32 {
     registered.meanings.len() as u32
 }
 
-/// What the string of this number means, if there is one.
+/// What the string of this number means, if there is one. Takes a lock: a recorder keeps what it has
+/// been told.
 pub(crate) fn meaning_of(number: u32) -> Option<Meaning> {
     let index = (number as usize).checked_sub(1)?;
     registered().meanings.get(index).cloned()

@@ -195,6 +195,10 @@ pub mod construct {
     pub const LAST: usize = 104;
     /// For a region: ticks from the fork until this thread started.
     pub const STARTUP: usize = 112;
+    /// For a task: by how many ticks it has made the longest chain of its region longer, of tasks each
+    /// of which depends on the one before, as far as the tasks themselves take time. 0 in files from
+    /// before it was counted.
+    pub const CHAIN: usize = 112;
     /// For a loop: its iterations, of all threads and in all passages, where the runtime is
     /// told how many there are.
     pub const ITERATIONS: usize = 120;

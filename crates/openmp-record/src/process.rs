@@ -134,6 +134,8 @@ pub struct Construct {
     pub last: u64,
     /// For a region: ticks from the fork until this thread started.
     pub startup: u64,
+    /// For a task: by how many ticks it has made the longest chain of its region longer.
+    pub chain: u64,
     /// For a region: its largest number of threads.
     pub team: u64,
     /// How often this thread was the last to arrive at the barrier or the region's end.

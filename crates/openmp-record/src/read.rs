@@ -293,7 +293,14 @@ impl ProcessRecord {
             own_longest: word(bytes, construct::OWN_LONGEST),
             first: word(bytes, construct::FIRST),
             last: word(bytes, construct::LAST),
-            startup: word(bytes, construct::STARTUP),
+            startup: match kind {
+                ConstructKind::Task => 0,
+                _ => word(bytes, construct::STARTUP),
+            },
+            chain: match kind {
+                ConstructKind::Task => word(bytes, construct::CHAIN),
+                _ => 0,
+            },
             team: match kind {
                 ConstructKind::Loop => 0,
                 _ => word(bytes, construct::TEAM),

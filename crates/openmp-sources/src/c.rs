@@ -7,18 +7,28 @@
 
 mod declarations;
 mod directives;
+mod not_calls;
 mod statements;
 mod tokens;
 
-use crate::InstrumentError;
+use std::collections::HashSet;
+
 use crate::events::Events;
+use crate::short::Procedures;
+use crate::{InstrumentError, LeftOut};
 
 /// The instrumented source.
-pub(super) fn instrument(source: &str, file: &str) -> Result<String, InstrumentError> {
+pub(super) fn instrument(
+    source: &str,
+    file: &str,
+    left_out: &LeftOut,
+) -> Result<String, InstrumentError> {
+    // What is short is known when all has been read.
+    let mut first = Writer::new(source, file, left_out);
+    first.declarations(0, source.len())?;
     let mut writer = Writer {
-        source,
-        events: Events::new(file),
-        loops: 0,
+        short: first.procedures.short(),
+        ..Writer::new(source, file, left_out)
     };
     let body = writer.declarations(0, source.len())?;
     let strings = writer.events.strings();
@@ -108,11 +118,32 @@ fn enter_block(what: &str, begin: &str, handle: usize) -> String {
 struct Writer<'source> {
     source: &'source str,
     events: Events,
+    left_out: &'source LeftOut,
+    /// Names of macros with arguments that the source defines.
+    macros: HashSet<&'source str>,
+    /// Procedures that are no events.
+    short: HashSet<String>,
+    procedures: Procedures,
+    /// Whether it is in a loop that threads share.
+    is_in_shared_loop: bool,
     /// How many sequential loops it is in, since the last construct.
     loops: usize,
 }
 
-impl Writer<'_> {
+impl<'source> Writer<'source> {
+    fn new(source: &'source str, file: &str, left_out: &'source LeftOut) -> Writer<'source> {
+        Writer {
+            source,
+            events: Events::new(file),
+            left_out,
+            macros: not_calls::macros(source),
+            short: HashSet::new(),
+            procedures: Procedures::default(),
+            is_in_shared_loop: false,
+            loops: 0,
+        }
+    }
+
     fn line(&self, at: usize) -> usize {
         self.source.as_bytes()[..at.min(self.source.len())]
             .iter()

@@ -12,8 +12,11 @@ mod statements;
 mod units;
 mod words;
 
-use crate::InstrumentError;
+use std::collections::HashSet;
+
 use crate::events::Events;
+use crate::short::Procedures;
+use crate::{InstrumentError, LeftOut};
 use form::Form;
 use loops::Loop;
 use units::OpenUnit;
@@ -23,7 +26,27 @@ pub(super) fn instrument(
     source: &str,
     file: &str,
     is_fixed: bool,
+    left_out: &LeftOut,
 ) -> Result<String, InstrumentError> {
+    // What is short is known when all has been read.
+    let first = write(source, file, is_fixed, left_out, Known::default())?;
+    let known = Known {
+        short: first.procedures.short(),
+        plain_loops: first.plain_loops,
+    };
+    let mut writer = write(source, file, is_fixed, left_out, known)?;
+    let module = writer.handles_module();
+    Ok(module + &writer.text)
+}
+
+/// Reads a source, and writes what comes behind the module.
+fn write(
+    source: &str,
+    file: &str,
+    is_fixed: bool,
+    left_out: &LeftOut,
+    known: Known,
+) -> Result<Writer, InstrumentError> {
     let stem: String = file
         .rsplit('/')
         .next()
@@ -38,6 +61,17 @@ pub(super) fn instrument(
         form: if is_fixed { Form::Fixed } else { Form::Free },
         module: format!("unspool_{stem}"),
         events: Events::new(file),
+        left_out: LeftOut {
+            names: left_out
+                .names
+                .iter()
+                .map(|name| name.to_lowercase())
+                .collect(),
+            ..left_out.clone()
+        },
+        known,
+        procedures: Procedures::default(),
+        plain_loops: HashSet::new(),
         text: String::new(),
         open: Vec::new(),
         loops: Vec::new(),
@@ -61,8 +95,7 @@ pub(super) fn instrument(
             what: format!("{} does not end", open.name),
         });
     }
-    let module = writer.handles_module();
-    Ok(module + &writer.text)
+    Ok(writer)
 }
 
 /// A construct that has not ended.
@@ -102,10 +135,23 @@ struct Atomic {
     is_done: bool,
 }
 
+/// What reading the source once has told.
+#[derive(Default)]
+struct Known {
+    /// Procedures that are no events.
+    short: HashSet<String>,
+    /// The lines of loops that only compute.
+    plain_loops: HashSet<usize>,
+}
+
 struct Writer {
     form: Form,
     module: String,
     events: Events,
+    left_out: LeftOut,
+    known: Known,
+    procedures: Procedures,
+    plain_loops: HashSet<usize>,
     text: String,
     open: Vec<Open>,
     loops: Vec<Loop>,

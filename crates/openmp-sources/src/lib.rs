@@ -11,10 +11,10 @@
 //! runs no compiler.
 //!
 //! ```
-//! use unspool_openmp_sources::{Language, instrument};
+//! use unspool_openmp_sources::{Language, LeftOut, instrument};
 //!
 //! let source = "int main(void) {\n#pragma omp barrier\nreturn 0; }\n";
-//! let instrumented = instrument(source, "program.c", Language::C)?;
+//! let instrumented = instrument(source, "program.c", Language::C, &LeftOut::default())?;
 //! assert!(instrumented.contains("dbg_before_barrier"));
 //! # Ok::<(), unspool_openmp_sources::InstrumentError>(())
 //! ```
@@ -27,6 +27,8 @@ mod events;
 mod fortran;
 mod instrument;
 mod language;
+mod left_out;
+mod short;
 
 #[cfg(test)]
 mod tests;
@@ -34,3 +36,4 @@ mod tests;
 pub use error::InstrumentError;
 pub use instrument::instrument;
 pub use language::Language;
+pub use left_out::LeftOut;

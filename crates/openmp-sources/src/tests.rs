@@ -21,7 +21,7 @@ end program
 
 #[test]
 fn free_form_gets_its_calls() {
-    let text = instrument(FREE, "p.f90", Language::FreeFortran).unwrap();
+    let text = instrument(FREE, "p.f90", Language::FreeFortran, &LeftOut::default()).unwrap();
     let after = text.split("end module\n").nth(1).unwrap();
     let lines: Vec<&str> = after.lines().map(str::trim).collect();
     assert_eq!(lines[1], "use unspool_p_f90");
@@ -51,7 +51,8 @@ fn constructs_that_do_not_match_are_named() {
         ("!$unspool interval a\n", 1, "interval does not end"),
     ];
     for (source, line, what) in broken {
-        let error = instrument(source, "x.f90", Language::FreeFortran).unwrap_err();
+        let error =
+            instrument(source, "x.f90", Language::FreeFortran, &LeftOut::default()).unwrap_err();
         assert_eq!((error.line, error.what.as_str()), (line, what));
     }
     let broken = [
@@ -78,7 +79,7 @@ fn constructs_that_do_not_match_are_named() {
         ),
     ];
     for (source, line, what) in broken {
-        let error = instrument(source, "x.c", Language::C).unwrap_err();
+        let error = instrument(source, "x.c", Language::C, &LeftOut::default()).unwrap_err();
         assert_eq!((error.line, error.what.as_str()), (line, what));
     }
 }
@@ -86,7 +87,7 @@ fn constructs_that_do_not_match_are_named() {
 #[test]
 fn c_gets_its_calls_around_statements_of_every_kind() {
     let source = "void f(int n)\n{\n#pragma omp parallel for default(none) shared(n) \\\n    reduction(+ : s)\n    for (int i = 0; i < n; i++)\n        if (i) { g(\"}\"); } else h();\n#pragma omp critical(name)\n    do { k(); } while (0);\n}\n";
-    let text = instrument(source, "x.c", Language::C).unwrap();
+    let text = instrument(source, "x.c", Language::C, &LeftOut::default()).unwrap();
     let body = text.split("}\nvoid f").nth(1).unwrap();
     assert!(
         body.contains("#pragma omp parallel default(none) shared(n) shared(unspool_h, s)"),
@@ -131,7 +132,7 @@ fn pragmas_as_operators_are_seen() {
                   <unspool interval one> h(); <unspool end interval> } }";
     let calls = |as_operator| {
         let text = with_pragmas(source, as_operator);
-        let text = instrument(&text, "x.c", Language::C).unwrap();
+        let text = instrument(&text, "x.c", Language::C, &LeftOut::default()).unwrap();
         let body = text.split("}\nvoid f").nth(1).unwrap().to_owned();
         let words = body.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
         let calls = words
@@ -161,7 +162,13 @@ fn pragmas_as_operators_are_seen() {
         "_Pragmatic(\"omp barrier\");",
         "s = \"_Pragma(\\\"omp barrier\\\")\";",
     ] {
-        let text = instrument(&format!("void f(void) {{ {kept} }}"), "x.c", Language::C).unwrap();
+        let text = instrument(
+            &format!("void f(void) {{ {kept} }}"),
+            "x.c",
+            Language::C,
+            &LeftOut::default(),
+        )
+        .unwrap();
         let body = text.split("}\nvoid f").nth(1).unwrap();
         assert!(
             body.contains(kept) && !body.contains("dbg_before_barrier"),
@@ -173,7 +180,7 @@ fn pragmas_as_operators_are_seen() {
 /// The instrumented lines of a free-form subroutine with this body, without its module.
 fn subroutine(body: &str) -> Vec<String> {
     let source = format!("subroutine s(a)\n{body}\nend subroutine\n");
-    let text = instrument(&source, "s.f90", Language::FreeFortran).unwrap();
+    let text = instrument(&source, "s.f90", Language::FreeFortran, &LeftOut::default()).unwrap();
     let after = text.split("end module\n").nth(1).unwrap();
     after.lines().map(|line| line.trim().to_owned()).collect()
 }
@@ -213,7 +220,8 @@ fn procedures_begin_after_what_they_specify() {
         ),
     ];
     for (body, last, first) in cases {
-        let lines = subroutine(body);
+        // Without a call it would be no event.
+        let lines = subroutine(&format!("{body}\ncall other()"));
         let begin = position(&lines, "call dbg_func_begin");
         assert!(position(&lines, last) < begin, "{lines:#?}");
         assert!(begin < position(&lines, first), "{lines:#?}");
@@ -224,14 +232,14 @@ fn procedures_begin_after_what_they_specify() {
 #[test]
 fn pure_procedures_and_vector_loops_stay_as_they_are() {
     let source = "pure subroutine s(a)\ninteger, intent(out) :: a\na = 1\nreturn\nend subroutine\n";
-    let text = instrument(source, "s.f90", Language::FreeFortran).unwrap();
+    let text = instrument(source, "s.f90", Language::FreeFortran, &LeftOut::default()).unwrap();
     let after = text.split("end module\n").nth(1).unwrap();
     assert!(!after.contains("dbg_"), "{after}");
     let lines = subroutine("!$omp simd\ndo i = 1, 3\ncall f(i)\nend do");
     let calls = lines.iter().filter(|line| line.contains("dbg_")).count();
     assert_eq!(calls, 2, "{lines:#?}");
     let source = "constexpr int f(int x) { return x; }\nint main() { return f(1); }\n";
-    let text = instrument(source, "s.cpp", Language::C).unwrap();
+    let text = instrument(source, "s.cpp", Language::C, &LeftOut::default()).unwrap();
     assert!(text.ends_with(source), "{text}");
 }
 
@@ -262,7 +270,7 @@ proptest::proptest! {
     #[test]
     fn any_text_is_refused_or_instrumented(text in "[a-z(){}#;:=!$&*'\"\\n 0-9]{0,200}") {
         for language in [Language::FreeFortran, Language::FixedFortran, Language::C] {
-            let _ = instrument(&text, "x", language);
+            let _ = instrument(&text, "x", language, &LeftOut::default());
         }
     }
 
@@ -272,7 +280,7 @@ proptest::proptest! {
     ) {
         let text = words.join(" ");
         for language in [Language::FreeFortran, Language::FixedFortran, Language::C] {
-            let _ = instrument(&text, "x", language);
+            let _ = instrument(&text, "x", language, &LeftOut::default());
         }
     }
 }
@@ -327,3 +335,265 @@ const WORDS: &[&str] = &[
     ";",
     "é",
 ];
+
+/// Calls that are events in an instrumented source of C, by what is called.
+fn calls(source: &str, left_out: &LeftOut) -> Vec<String> {
+    let text = instrument(source, "x.c", Language::C, left_out).unwrap();
+    let name = |line: &str| {
+        let (_, rest) = line.split_once("*type=func_call*")?;
+        let (_, name) = rest.split_once("*name1=")?;
+        Some(name.split('*').next()?.to_owned())
+    };
+    text.lines().filter_map(name).collect()
+}
+
+#[test]
+fn macros_and_what_compilers_have_instructions_for_are_no_calls() {
+    let source = "\
+#define max(a, b) ((a) > (b) ? (a) : (b))
+#  define\tSWAP(a, b) { double t = a; a = b; b = t; }
+#define LIMIT (3)
+#define limit2(x) \\
+    (x)
+void f(double *x) {
+    double y, z;
+    y = max(y, z);
+    SWAP(y, z);
+    y = limit2(z);
+    y = sqrt(z);
+    y = fabsf(z);
+    y = std::min(y, z);
+    y = ::log(z);
+    y = table.log(z);
+    y = space::sqrt(z);
+    y = maximum(y, z);
+    work(x);
+    LIMIT;
+}
+";
+    let events = calls(source, &LeftOut::default());
+    assert_eq!(events, ["log", "sqrt", "maximum", "work"]);
+    // Without the definition it may be a function.
+    let undefined = source.replacen("#define max", "#undef max\n//", 1);
+    assert!(calls(&undefined, &LeftOut::default()).contains(&"max".to_owned()));
+}
+
+#[test]
+fn what_is_left_out_is_no_event_and_nothing_else_is() {
+    let c = "\
+void small(int *x) { other(x)->y = 1; }
+void f(int *x) {
+    for (int i = 0; i < 3; i++)
+        small(x);
+    omp_set_lock(&lock);
+    large(x);
+    omp_unset_lock(&lock);
+#pragma omp barrier
+}
+";
+    let fortran = "\
+subroutine Small(x)
+  real x(:)
+  x = x + 1
+end subroutine
+subroutine f(x)
+  do i = 1, 3
+    call small(x)
+  end do
+  call omp_set_lock(lock)
+  call large(x)
+  call omp_unset_lock(lock)
+!$omp barrier
+end subroutine
+";
+    let kinds = |source: &str, language, left_out: &LeftOut| {
+        let text = instrument(source, "x", language, left_out).unwrap();
+        ["func_call", "function", "seqloop", "barrier"]
+            .map(|kind| text.matches(&format!("*type={kind}*")).count())
+    };
+    let left_out = |change: fn(&mut LeftOut)| {
+        let mut left_out = LeftOut::default();
+        change(&mut left_out);
+        left_out
+    };
+    let choices: [(LeftOut, [usize; 4]); 5] = [
+        (LeftOut::default(), [4, 2, 1, 1]),
+        (left_out(|it| it.calls = true), [2, 2, 1, 1]),
+        (left_out(|it| it.functions = true), [4, 0, 1, 1]),
+        (left_out(|it| it.loops = true), [4, 2, 0, 1]),
+        (
+            left_out(|it| it.names = vec!["small".to_owned()]),
+            [3, 1, 1, 1],
+        ),
+    ];
+    for (left_out, expected) in choices {
+        assert_eq!(kinds(c, Language::C, &left_out), expected, "{left_out:?}");
+        let found = kinds(fortran, Language::FreeFortran, &left_out);
+        assert_eq!(found, expected, "{left_out:?}");
+    }
+    // C tells apart what Fortran does not.
+    let other = left_out(|it| it.names = vec!["SMALL".to_owned()]);
+    assert_eq!(kinds(c, Language::C, &other), [4, 2, 1, 1]);
+    assert_eq!(kinds(fortran, Language::FreeFortran, &other), [3, 1, 1, 1]);
+}
+
+/// Functions that are events in an instrumented source.
+fn functions(source: &str, language: Language) -> Vec<String> {
+    let text = instrument(source, "x", language, &LeftOut::default()).unwrap();
+    let name = |line: &str| {
+        let (_, rest) = line.split_once("*type=function*")?;
+        let (_, name) = rest.split_once("*name1=")?;
+        Some(name.split('*').next()?.to_owned())
+    };
+    text.lines().filter_map(name).collect()
+}
+
+#[test]
+fn procedures_that_are_over_at_once_are_no_events() {
+    let c = "\
+static double next(double *seed) { *seed = fmod(*seed * 16807.0, 2147483647.0); return *seed; }
+double twice(double *seed) { if (next(seed) > 1) return next(seed); return (double)2; }
+void fill(double *x) { for (int i = 0; i < 9; i++) x[i] = twice(x); }
+int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
+void asks(void) { other(); }
+int jumps(int x) { again: if (--x) goto again; return x; }
+void meets(void) {
+#pragma omp barrier
+}
+struct a { int get() { return 1; } int size() { return 2; } };
+struct b { int get() { while (wait()); return 1; } };
+void user(double *x) { x[0] = next(x); x[1] = get(); x[2] = other(); }
+";
+    let events = functions(c, Language::C);
+    let long = [
+        "fill", "fib", "asks", "jumps", "meets", "get", "get", "user",
+    ];
+    assert_eq!(events, long);
+    // `get` is short in one place only.
+    assert_eq!(calls(c, &LeftOut::default()), ["other", "get", "other"]);
+
+    let fortran = "\
+double precision function randlc(x, a)
+  double precision x, a
+  integer(8) :: n
+  parameter (r23 = 0.5d0 ** 23)
+  n = a
+  x = x * n * r23
+  randlc = x
+end function
+subroutine scales(x, n)
+  real x(n)
+  x = 2 * x
+end subroutine
+subroutine of_common()
+  common /data/ u
+  u = 0
+end subroutine
+subroutine repeats(n)
+  integer n
+  do while (n > 0)
+    n = n - 1
+  end do
+end subroutine
+subroutine calls(n)
+  integer n
+  if (n > 0) call calls(n - 1)
+end subroutine
+subroutine meets()
+  !$omp barrier
+end subroutine
+subroutine writes(n)
+  integer n
+  write (*, *) n
+end subroutine
+subroutine step(n)
+  integer, intent(inout) :: n
+  if (n > 3) n = n - 1
+end subroutine
+subroutine holds(n)
+  integer n
+  n = 0
+contains
+  subroutine inner()
+    n = 1
+  end subroutine
+end subroutine
+subroutine user(n)
+  call step(n)
+  call calls(n)
+end subroutine
+";
+    let events = functions(fortran, Language::FreeFortran);
+    let long = [
+        "scales",
+        "of_common",
+        "repeats",
+        "calls",
+        "meets",
+        "writes",
+        "holds",
+        "inner",
+        "user",
+    ];
+    assert_eq!(events, long);
+    let text = instrument(fortran, "x", Language::FreeFortran, &LeftOut::default()).unwrap();
+    assert_eq!(text.matches("*type=func_call*").count(), 2, "{text}");
+}
+
+#[test]
+fn loops_within_shared_iterations_are_events_only_if_they_do_more_than_compute() {
+    let loops = |source: &str, language| {
+        let text = instrument(source, "x", language, &LeftOut::default()).unwrap();
+        let line = |line: &str| {
+            let (_, rest) = line.split_once("*type=seqloop*")?;
+            let (_, line) = rest.split_once("*line1=")?;
+            line.split('*').next()?.parse::<usize>().ok()
+        };
+        text.lines().filter_map(line).collect::<Vec<_>>()
+    };
+    let c = "\
+void f(double *x) {
+    for (;;) break;
+#pragma omp parallel for
+    for (int i = 0; i < 9; i++) {
+        for (int k = 0; k < 9; k++) x[k] = sqrt(x[k]);
+        while (*x) work(x);
+        for (;;) {
+#pragma omp flush
+        }
+    }
+    do x++; while (*x);
+#pragma omp single
+    for (;;) break;
+}
+";
+    assert_eq!(loops(c, Language::C), [2, 6, 7, 11, 13]);
+    let fortran = "\
+subroutine f(x)
+  do i = 1, 9
+    x(i) = 1
+  end do
+  !$omp parallel do
+  do i = 1, 9
+    do k = 1, 9
+      x(k) = sqrt(x(k))
+    end do
+    do k = 1, 9
+      call work(x)
+    end do
+    do k = 1, 9
+      !$omp flush
+    end do
+  end do
+  do while (x(1) > 0)
+    x(1) = x(1) - 1
+  end do
+  !$omp single
+  do k = 1, 9
+    x(k) = 1
+  end do
+  !$omp end single
+end subroutine
+";
+    assert_eq!(loops(fortran, Language::FreeFortran), [2, 10, 13, 17, 21]);
+}

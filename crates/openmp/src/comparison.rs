@@ -1,6 +1,10 @@
 //! Two runs side by side: what a change, or more threads, brought.
 
+mod growth;
+
 use rustc_hash::FxHashMap;
+
+pub use self::growth::Growth;
 
 use crate::recording::Recording;
 use crate::report::Report;
@@ -29,6 +33,9 @@ pub struct Comparison {
     pub scaling_efficiency: f64,
     /// Places where waiting changed, what changed most first.
     pub changes: Vec<Change>,
+    /// Regions whose work takes longer in the run that has more threads, what grew most first. Nothing
+    /// where both have equally many.
+    pub growth: Vec<Growth>,
 }
 
 impl Comparison {
@@ -71,7 +78,12 @@ impl Comparison {
                 .cmp(&size(one))
                 .then(one.place.cmp(&other.place))
         });
+        let (fewer, more) = match one.processors <= other.processors {
+            true => (&before, &after),
+            false => (&after, &before),
+        };
         Comparison {
+            growth: growth::of(fewer, more),
             speed_up,
             scaling_efficiency: if threads > 0.0 {
                 speed_up / threads

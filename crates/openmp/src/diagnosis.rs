@@ -52,7 +52,11 @@ pub(crate) fn of_process(
         let team = regions.team(process, index);
         for (finding, threads) in [
             (imbalance::of_work(process, &regions, index), team),
-            (tasks::uneven(process, &regions, index), team),
+            (
+                tasks::chained(process, &regions, index)
+                    .or_else(|| tasks::uneven(process, &regions, index)),
+                team,
+            ),
             (
                 few_threads::one_worker(process, &regions, index),
                 team - 1.0,
@@ -122,7 +126,7 @@ fn advice(process: &Process, point: &SynchronisationPoint) -> Option<String> {
     Some(advice.to_owned())
 }
 
-/// Whether it is MPI's own start or end, in C or in Fortran.
+/// What to do where threads wait at a barrier.
 fn advice_at_barrier(process: &Process, point: &SynchronisationPoint) -> String {
     let barriers = process
         .constructs

@@ -30,7 +30,7 @@ mod sources;
 mod timeline;
 
 pub use characteristics::{Characteristics, LossClass, Losses, Overheads, ThreadCharacteristics};
-pub use comparison::Comparison;
+pub use comparison::{Change, Comparison, Growth};
 pub use hierarchy::Hierarchy;
 pub use location::Location;
 pub use points::SynchronisationPoint;

@@ -195,6 +195,10 @@ pub struct Share {
     /// combining what a reduction has of each thread. It is no part of any `own_ns`.
     #[serde(default)]
     pub runtime_ns: u64,
+    /// Of tasks: by how much they have made the longest chain of their region longer, of tasks each of
+    /// which depends on the one before.
+    #[serde(default)]
+    pub chain_ns: u64,
 }
 
 /// What the kernel counted of a thread, from when it first used OpenMP; of the process's first

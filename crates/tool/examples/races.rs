@@ -2,7 +2,8 @@
 //! of two threads to the same four bytes, one of them a write, and nothing between them by which one
 //! thread would have heard of the other.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
 use unspool_tool::lock::Mutex;
@@ -12,18 +13,25 @@ use unspool_tool::{
     effective_address, image_at, say,
 };
 
-/// How far each thread is known to have come, by its number.
-type Clock = Vec<u32>;
-
 /// An epoch is a thread's number and its time.
-const THREAD_BITS: u32 = 6;
-const THREAD: u32 = (1 << THREAD_BITS) - 1;
+const THREAD_BITS: u32 = 5;
+const THREAD: u32 = THREADS as u32 - 1;
+const THREADS: usize = 1 << THREAD_BITS;
 /// What stands for the last access where several threads have read since the last write.
 const SHARED: u32 = u32::MAX;
 /// Where the epoch of the last access is in its word.
 const LAST: u8 = 0;
-/// How many of its reads there a thread keeps in mind.
+/// How many of its reads a thread keeps in mind.
 const READS: u64 = 1 << 14;
+
+/// What is kept of an address: times of threads, by their numbers.
+#[derive(Default)]
+struct Kept {
+    /// What whoever takes something from an object there hears of.
+    given: [AtomicU32; THREADS],
+    /// When each thread has read last there, if the last access is [`SHARED`].
+    readers: [AtomicU32; THREADS],
+}
 
 struct Races {
     /// For each four bytes of the program's memory, the epochs of the last access and of the last
@@ -32,10 +40,10 @@ struct Races {
     /// The thread's epoch; and the same twice.
     epoch: ThreadWord<u32>,
     written: ThreadWord<u64>,
-    /// Who has read where the last access is [`SHARED`].
-    readers: Mutex<HashMap<u64, Clock>>,
-    /// What whoever takes something from an object hears of: where that is kept, once it is.
-    given: Shadow<u64, 4>,
+    /// Where what is kept of an address is, once anything is.
+    kept: Shadow<u64, 4>,
+    /// Whoever holds it changes whose a cell is.
+    looks: Mutex<()>,
     /// How often which access raced, by its instruction.
     found: Mutex<BTreeMap<Address, u64>>,
 }
@@ -43,29 +51,16 @@ struct Races {
 #[derive(Default)]
 struct Thread {
     number: usize,
-    clock: Clock,
-    /// Where it has read last of what is [`SHARED`], with its epoch and that of the write before.
+    /// How far each thread is known to have come, by its number.
+    clock: [u32; THREADS],
+    /// What it has read last, with the size and the epoch: it need not be looked at again.
     read: Vec<(u64, u32, u32)>,
 }
 
 impl Thread {
     fn has_heard_of(&self, epoch: u32) -> bool {
-        let (thread, time) = ((epoch & THREAD) as usize, epoch >> THREAD_BITS);
-        time == 0 || self.clock.get(thread).is_some_and(|&heard| heard >= time)
+        self.clock[(epoch & THREAD) as usize] >= epoch >> THREAD_BITS
     }
-}
-
-/// The later of each pair of times.
-fn join(clock: &mut Clock, other: &Clock) {
-    clock.resize(clock.len().max(other.len()), 0);
-    let pairs = clock.iter_mut().zip(other);
-    pairs.for_each(|(time, &other)| *time = other.max(*time));
-}
-
-fn hear_of(clock: &mut Clock, epoch: u32) {
-    let thread = (epoch & THREAD) as usize;
-    clock.resize(clock.len().max(thread + 1), 0);
-    clock[thread] = epoch >> THREAD_BITS;
 }
 
 /// The first bytes of what an access touches, by four.
@@ -87,44 +82,60 @@ impl Races {
     /// Whether more is to be said or kept of an access than its epoch, which is stored if not.
     fn needs_look<const WRITES: bool>(&self, thread: &mut Thread, at: Address, size: u32) -> bool {
         let epoch = self.epoch.get();
-        cells(at, size).any(|at| {
+        let read = (at.0, size, epoch);
+        let place = (at.0 / 4 % READS) as usize;
+        // Whoever writes what was read, and has not heard of it, tells the race.
+        if !WRITES && thread.read[place] == read {
+            return false;
+        }
+        let needs_look = cells(at, size).any(|at| {
             let word = self.cells.word(at);
             let (last, write) = epochs(word.load(Relaxed));
             if last == SHARED {
-                return WRITES || thread.read[(at / 4 % READS) as usize] != (at, epoch, write);
+                return WRITES || !thread.has_heard_of(write) || !self.note_reader(thread, at);
             }
             let is_ordered = thread.has_heard_of(last) && thread.has_heard_of(write);
             if is_ordered {
                 word.store(cell(epoch, if WRITES { epoch } else { write }), Relaxed);
             }
             !is_ordered
-        })
+        });
+        if !WRITES && !needs_look {
+            thread.read[place] = read;
+        }
+        needs_look
     }
     // ANCHOR_END: tests
+
+    /// Notes that the thread reads what is [`SHARED`]; whether there is where to.
+    fn note_reader(&self, thread: &Thread, at: u64) -> bool {
+        let kept = self.kept(at);
+        let time = kept.map(|kept| &kept.readers[thread.number]);
+        time.map(|time| time.store(thread.clock[thread.number], Relaxed))
+            .is_some()
+    }
 
     fn look<const WRITES: bool>(&self, thread: &mut Thread, at: Address, size: u32, by: Address) {
         let epoch = self.epoch.get();
         for at in cells(at, size) {
-            let mut all = self.readers.lock();
+            let _alone = self.looks.lock();
             let word = self.cells.word(at);
             let (last, write) = epochs(word.load(Relaxed));
-            let readers = all.entry(at).or_default();
+            let readers = &self.kept_or_new(at).readers;
             if last != SHARED {
-                readers.clear();
-                hear_of(readers, last);
+                readers.iter().for_each(|time| time.store(0, Relaxed));
+                readers[(last & THREAD) as usize].store(last >> THREAD_BITS, Relaxed);
             }
-            let heard = thread.clock.iter().chain(std::iter::repeat(&0));
-            let is_behind_reads = readers.iter().zip(heard).all(|(read, heard)| read <= heard);
+            let mut reads = readers.iter().zip(&thread.clock);
+            let is_behind_reads = reads.all(|(time, &heard)| time.load(Relaxed) <= heard);
             if !thread.has_heard_of(write) || WRITES && !is_behind_reads {
                 *self.found.lock().entry(by).or_default() += 1;
             }
             if WRITES || is_behind_reads {
-                all.remove(&at);
                 word.store(cell(epoch, if WRITES { epoch } else { write }), Relaxed);
             } else {
-                hear_of(readers, epoch);
+                readers[thread.number].store(epoch >> THREAD_BITS, Relaxed);
                 word.store(cell(SHARED, write), Relaxed);
-                thread.read[(at / 4 % READS) as usize] = (at, epoch, write);
             }
         }
     }
@@ -153,27 +164,43 @@ impl Races {
     }
     // ANCHOR_END: check
 
-    fn given_at(&self, object: SyncObject) -> &'static Mutex<Clock> {
-        let word = self.given.word(match object {
+    fn kept(&self, at: u64) -> Option<&'static Kept> {
+        let place = self.kept.word(at).load(Acquire) as usize;
+        // SAFETY: nothing else is stored there, and what is kept is never freed.
+        (place != 0).then(|| unsafe { &*std::ptr::with_exposed_provenance(place) })
+    }
+
+    fn kept_or_new(&self, at: u64) -> &'static Kept {
+        self.kept(at).unwrap_or_else(|| {
+            let new: &'static Kept = Box::leak(Box::default());
+            let place = std::ptr::from_ref(new).expose_provenance() as u64;
+            let word = self.kept.word(at);
+            let is_first = word.compare_exchange(0, place, AcqRel, Acquire).is_ok();
+            if is_first { new } else { self.kept_or_new(at) }
+        })
+    }
+
+    fn given(&self, object: SyncObject) -> &'static [AtomicU32; THREADS] {
+        let at = match object {
             SyncObject::Memory(at) => at,
             SyncObject::Thread(number) => u64::from(number) * 4,
-        });
-        let mut kept = word.load(Acquire);
-        if kept == 0 {
-            let new: &'static Mutex<Clock> = Box::leak(Box::default());
-            let new = std::ptr::from_ref(new).expose_provenance() as u64;
-            kept = word
-                .compare_exchange(0, new, AcqRel, Acquire)
-                .err()
-                .unwrap_or(new);
-        }
-        // SAFETY: nothing else is stored there, and what is stored is never freed.
-        unsafe { &*std::ptr::with_exposed_provenance(kept as usize) }
+        };
+        &self.kept_or_new(at).given
     }
 
     fn gives(&self, thread: &mut Thread, object: SyncObject) {
-        join(&mut self.given_at(object).lock(), &thread.clock);
+        for (given, &time) in self.given(object).iter().zip(&thread.clock) {
+            if given.load(Relaxed) < time {
+                given.fetch_max(time, AcqRel);
+            }
+        }
         self.begin_epoch(thread);
+    }
+
+    fn takes(&self, thread: &mut Thread, object: SyncObject) {
+        for (given, time) in self.given(object).iter().zip(&mut thread.clock) {
+            *time = given.load(Acquire).max(*time);
+        }
     }
 
     fn unlocks(&self, thread: &mut Thread, lock: Address) {
@@ -217,7 +244,7 @@ impl Tool for Races {
     fn synchronisation(&self, thread: &mut Thread, event: &Synchronisation) {
         match event.side {
             Side::Gives => self.gives(thread, event.object),
-            Side::Takes => join(&mut thread.clock, &self.given_at(event.object).lock()),
+            Side::Takes => self.takes(thread, event.object),
         }
     }
 
@@ -233,7 +260,6 @@ impl Tool for Races {
     fn thread_start(&self, info: &ThreadInfo, thread: &mut Thread) {
         assert!(info.number < THREAD, "too many threads");
         thread.number = info.number as usize;
-        thread.clock = vec![0; thread.number + 1];
         thread.read = vec![(0, 0, 0); READS as usize];
         self.begin_epoch(thread);
     }
@@ -254,8 +280,8 @@ fn main() {
         cells: Shadow::new().expect("no room for cells"),
         epoch: ThreadWord::new(),
         written: ThreadWord::new(),
-        readers: Mutex::default(),
-        given: Shadow::new().expect("no room for objects"),
+        kept: Shadow::new().expect("no room for what is kept"),
+        looks: Mutex::default(),
         found: Mutex::default(),
     })
 }

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 #[derive(Debug, Args)]
 #[command(override_usage = "unspool openmp [OPTIONS] [--] PROGRAM [ARGUMENT]...
        unspool openmp [OPTIONS] FILE
-       unspool openmp [--output SOURCE] instrument SOURCE...
+       unspool openmp [--output SOURCE] [--leave-out KIND,...] instrument SOURCE...
        unspool openmp [--output LIBRARY] runtime")]
 pub(crate) struct OpenmpArguments {
     /// Keep what was recorded in this file, to be read again later; for instrument and
@@ -58,6 +58,14 @@ pub(crate) struct OpenmpArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) strings: Option<PathBuf>,
 
+    /// For instrument: what is no event, because it is short and happens often
+    #[arg(long, value_enum, value_name = "KIND", value_delimiter = ',')]
+    pub(crate) leave_out: Vec<LeftOutChoice>,
+
+    /// For instrument: procedures whose bodies and calls are no events
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) leave_out_procedures: Vec<String>,
+
     /// The program and its arguments, or a file that was kept by --output
     ///
     /// Or options of the original analyser, for traces in the current folder: -analize,
@@ -70,6 +78,17 @@ pub(crate) struct OpenmpArguments {
         allow_hyphen_values = true
     )]
     pub(crate) words: Vec<OsString>,
+}
+
+/// What instrumented sources may do without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LeftOutChoice {
+    /// Calls, as statements or in assignments
+    Calls,
+    /// Bodies of procedures
+    Functions,
+    /// Loops that threads do not share
+    Loops,
 }
 
 /// What an interval is.

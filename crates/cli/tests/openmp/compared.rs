@@ -1,14 +1,16 @@
 //! Comparison of runs: with other thread counts, and of reports in every grouping.
 
 use std::path::Path;
+use std::sync::PoisonError;
 
 use libtest_mimic::Trial;
 use serde_json::Value;
 
-use crate::attempts::{Plan, attempt};
+use crate::attempts::{Plan, attempt, attempt_without_plan};
 use crate::command::{
     Compiler, Verdict, build, check, json, json_and_talk, openmp, programs, trial,
 };
+use crate::processors::PROCESSORS;
 
 /// All of them.
 pub(crate) fn trials() -> Vec<Trial> {
@@ -19,6 +21,7 @@ pub(crate) fn trials() -> Vec<Trial> {
             thread_counts(compiler)
         }));
         trials.push(trial(name("groupings"), move || groupings(compiler)));
+        trials.push(trial(name("growth"), move || growth(compiler)));
     }
     trials
 }
@@ -93,6 +96,40 @@ fn thread_counts(compiler: Compiler) -> Result<(), Verdict> {
     let changes = same["changes"].as_array().into_iter().flatten();
     let any = changes.filter(|change| change["before"] != change["after"]);
     check(any.count() == 0, || same.to_string())
+}
+
+/// Work that takes longer with more threads is told: that of threads that write to one line, and not
+/// that of threads whose lines are their own, nor of a run that is compared with itself.
+fn growth(compiler: Compiler) -> Result<(), Verdict> {
+    let source = programs().join("compared/lines.c");
+    let _alone = PROCESSORS.lock().unwrap_or_else(PoisonError::into_inner);
+    for (flags, is_grown) in [(&[][..], true), (&["-DAPART"], false)] {
+        let program = build(&source, compiler, flags)?;
+        let program = program.to_string_lossy().into_owned();
+        let file = format!("{program}.one-thread.recording");
+        attempt_without_plan(|| {
+            json(&["--output", &file, "env", "OMP_NUM_THREADS=1", &program])?;
+            let compare = ["--compare", &file, "env", "OMP_NUM_THREADS=2", &program];
+            let report = json(&compare)?;
+            let grown = report["growth"].as_array().into_iter().flatten();
+            let grown: Vec<bool> = grown
+                .map(|one| {
+                    let figure = |key: &str| one[key].as_f64().unwrap_or(f64::NAN);
+                    let is_there = one["place"]
+                        .as_str()
+                        .is_some_and(|it| it.contains("lines.c:"));
+                    is_there && figure("with_more_threads") > 1.25 * figure("with_fewer_threads")
+                })
+                .collect();
+            let wanted: &[bool] = if is_grown { &[true] } else { &[] };
+            check(grown == wanted, || format!("{flags:?}: {report:#}"))
+        })?;
+        let same = json(&["--compare", &file, &file])?;
+        check(same["growth"].as_array().is_some_and(Vec::is_empty), || {
+            same.to_string()
+        })?;
+    }
+    Ok(())
 }
 
 /// Each grouping has the keys that are promised, and its parts add up; the text names what

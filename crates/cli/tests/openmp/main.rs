@@ -15,6 +15,7 @@ mod instrumented;
 mod planted;
 mod processors;
 mod shown;
+mod taken;
 mod troubled;
 mod witness;
 
@@ -25,6 +26,7 @@ fn main() {
     let mut trials: Vec<Trial> = planted::trials();
     trials.extend(attempts::trials());
     trials.extend(advice::trials());
+    trials.extend(taken::trials());
     trials.extend(troubled::trials());
     trials.extend(processors::trials());
     trials.extend(instrumented::trials());

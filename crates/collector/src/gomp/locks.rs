@@ -3,9 +3,9 @@
 use unspool_openmp_record::ConstructKind;
 
 use crate::caller::return_address;
-use crate::clock;
 use crate::runtime_function::{RuntimeFunction, call_real};
 use crate::thread;
+use unspool_preload::clock;
 
 macro_rules! locks {
     ($($name:ident $text:literal $test_text:literal;)*) => {$(

@@ -11,10 +11,11 @@ use super::watched;
 use super::worksharing::{Start, iterations};
 use crate::caller::return_address;
 use crate::loop_schedule::AT_RUN_TIME;
+use crate::process;
 use crate::runtime_function::{Real, RuntimeFunction, call_real};
 use crate::team::{RegionCode, Team};
 use crate::thread::{self, Thread};
-use crate::{clock, process};
+use unspool_preload::clock;
 
 type Body = unsafe extern "C-unwind" fn(*mut c_void);
 

@@ -4,8 +4,8 @@ use unspool_openmp_record::ConstructKind;
 
 use super::watched;
 use crate::caller::return_address;
-use crate::clock;
 use crate::runtime_function::{RuntimeFunction, call_real};
+use unspool_preload::clock;
 
 /// Whether there is a device to wait for. Without one, the calling thread does itself what
 /// is in target regions: that is no waiting.

@@ -9,13 +9,19 @@ use std::ffi::c_void;
 
 use unspool_openmp_record::ConstructKind;
 
+use super::dependences::Dependences;
 use super::watched;
 use crate::caller::return_address;
 use crate::runtime_function::{RuntimeFunction, call_real};
-use crate::{clock, thread};
+use crate::task_chains::CreatedTask;
+use crate::thread;
+use unspool_preload::clock;
 
 type Body = unsafe extern "C-unwind" fn(*mut c_void);
 type Copy = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void);
+
+/// The flag of a task that depends on others.
+const DEPENDS: usize = 1 << 3;
 
 /// The flag of a task that ends by an event, which the runtime writes into its argument.
 const DETACHED: usize = 1 << 13;
@@ -36,6 +42,8 @@ struct Block {
     address: u64,
     /// How many of the first words the runtime writes.
     written: usize,
+    /// What it depends on, until it is executed: from `Box::into_raw`, or null.
+    created: *mut CreatedTask,
 }
 
 unsafe extern "C-unwind" fn execute(block: *mut c_void) {
@@ -51,7 +59,9 @@ unsafe extern "C-unwind" fn execute(block: *mut c_void) {
     }
     let mut depth = 0;
     if let Some(thread) = thread::current() {
-        depth = thread.start_task(block.address, clock::now());
+        // SAFETY: a task is executed once, and nothing else takes it.
+        let created = (!block.created.is_null()).then(|| unsafe { Box::from_raw(block.created) });
+        depth = thread.start_task(block.address, created.map(|created| *created), clock::now());
     }
     // SAFETY: as the program asked for.
     unsafe { (block.body)(block.argument) };
@@ -90,6 +100,7 @@ struct Task {
     bytes: usize,
     alignment: usize,
     address: u64,
+    created: Option<CreatedTask>,
 }
 
 impl Task {
@@ -111,6 +122,10 @@ impl Task {
             alignment: self.alignment.max(16),
             address: self.address,
             written,
+            created: match self.created {
+                Some(created) => Box::into_raw(Box::new(created)),
+                None => std::ptr::null_mut(),
+            },
         };
         let (bytes, alignment) = (block.bytes, block.alignment);
         // The copy has the program's argument after the block.
@@ -150,6 +165,11 @@ unsafe extern "C-unwind" fn GOMP_task(
     let Some(thread) = watched(real) else {
         return call(body, argument, copier, bytes, alignment);
     };
+    let created = match flags & DEPENDS {
+        0 => None,
+        // SAFETY: with this flag, the program passes the list that the runtime reads.
+        _ => thread.create_dependent_task(unsafe { Dependences::at(depend) }),
+    };
     let task = Task {
         body,
         argument,
@@ -157,6 +177,7 @@ unsafe extern "C-unwind" fn GOMP_task(
         bytes,
         alignment,
         address,
+        created,
     };
     let creation = thread.create_task(address);
     let result = task.give(usize::from(flags & DETACHED != 0), 0, call);
@@ -204,6 +225,7 @@ macro_rules! task_loops {
                 bytes,
                 alignment,
                 address,
+                created: None,
             };
             let result = task.give(2, reductions, call);
             if let Some(thread) = watched(real) {

@@ -6,9 +6,11 @@ use unspool_openmp_record::ConstructKind;
 use unspool_openmp_record::layout::{self, process_block, schedule};
 
 use super::runtime;
-use super::types::{Data, INITIAL_TASK, LEAGUE, endpoint, status};
+use super::types::{Data, DependenceData, INITIAL_TASK, LEAGUE, dependence, endpoint, status};
+use crate::task_chains::{CreatedTask, Dependence};
 use crate::team::{RegionCode, Team};
-use crate::{arena, clock, process, thread};
+use crate::{arena, process, thread};
+use unspool_preload::clock;
 
 /// A team that was not made: everything is skipped.
 fn team_of(region: *mut Data) -> *mut Team {
@@ -352,17 +354,83 @@ pub(super) extern "C" fn task_create(
     unsafe { (*created).value = address.max(1) };
 }
 
+/// A task, in its data: where it was created, or a [`DependentTask`] by its place, with this bit.
+const DEPENDENT: u64 = 1 << 63;
+
+/// A task that was created with dependences.
+struct DependentTask {
+    address: u64,
+    /// Until it is executed.
+    created: Option<CreatedTask>,
+}
+
+pub(super) extern "C" fn dependences(task: *mut Data, list: *const DependenceData, count: c_int) {
+    // SAFETY: the runtime gives null or the data of a task.
+    let Some(task) = (unsafe { task.as_mut() }) else {
+        return;
+    };
+    // SAFETY: all fields of the union are one word.
+    let address = unsafe { task.value };
+    let length = usize::try_from(count).unwrap_or(0);
+    // What waits for tasks may have dependences too, and is none.
+    if address == 0 || address & DEPENDENT != 0 || list.is_null() {
+        return;
+    }
+    // SAFETY: the runtime gives a list of that length.
+    let list = unsafe { std::slice::from_raw_parts(list, length) };
+    let named = list.iter().map(|one| {
+        let kind = match one.kind {
+            dependence::IN | dependence::IN_OUT_SET => Dependence::Reads,
+            _ => Dependence::Writes,
+        };
+        // SAFETY: all fields of the union are one word.
+        (unsafe { one.variable.value }, kind)
+    });
+    let Some(created) = thread::current().and_then(|thread| thread.create_dependent_task(named))
+    else {
+        return;
+    };
+    let dependent = Box::into_raw(Box::new(DependentTask {
+        address,
+        created: Some(created),
+    }));
+    task.value = dependent as u64 | DEPENDENT;
+}
+
+/// The task of some data, if it was created with dependences.
+fn dependent<'a>(value: u64) -> Option<&'a mut DependentTask> {
+    // SAFETY: with the bit it is from `dependences`, and it is freed when the task has ended. One
+    // thread at a time executes a task.
+    (value & DEPENDENT != 0).then(|| unsafe { &mut *((value & !DEPENDENT) as *mut DependentTask) })
+}
+
 pub(super) extern "C" fn task_schedule(prior: *mut Data, how: c_int, next: *mut Data) {
     let Some(thread) = thread::current() else {
         return;
     };
     let now = clock::now();
     // SAFETY: the runtime gives null or the data of tasks.
-    let address = |task: *mut Data| unsafe { task.as_ref().map_or(0, |task| task.value) };
-    if matches!(how, status::COMPLETE | status::CANCEL) && address(prior) != 0 {
+    let value = |task: *mut Data| unsafe { task.as_ref().map_or(0, |task| task.value) };
+    let ended = value(prior);
+    if matches!(how, status::COMPLETE | status::CANCEL) && ended != 0 {
         thread.end_task(prior.cast(), now);
+        if let Some(task) = dependent(ended) {
+            // SAFETY: it is from `Box::into_raw`, and the runtime tells of a task's end once. Where
+            // it did so again, there would be an address.
+            unsafe {
+                (*prior).value = task.address;
+                drop(Box::from_raw(std::ptr::from_mut(task)));
+            }
+        }
     }
-    if address(next) != 0 {
-        thread.begin_task(next.cast(), address(next), now);
+    match value(next) {
+        0 => {}
+        begun => {
+            let (address, created) = match dependent(begun) {
+                Some(task) => (task.address, task.created.take()),
+                None => (begun, None),
+            };
+            thread.begin_task(next.cast(), address, created, now);
+        }
     }
 }

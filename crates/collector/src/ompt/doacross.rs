@@ -5,7 +5,8 @@ use unspool_openmp_record::ConstructKind;
 
 use crate::caller::return_address;
 use crate::runtime_function::{RuntimeFunction, call_real};
-use crate::{clock, thread};
+use crate::thread;
+use unspool_preload::clock;
 
 // SAFETY: the name is LLVM's, in whose place this stands, with its arguments.
 #[unsafe(no_mangle)]

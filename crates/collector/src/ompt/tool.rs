@@ -36,7 +36,7 @@ extern "C" fn initialize(lookup: Lookup, _device: c_int, _data: *mut Data) -> c_
     }
     // SAFETY: the specification says what function has this name.
     let set: SetCallback = unsafe { std::mem::transmute(set) };
-    let callbacks: [(c_int, *const c_void); 16] = [
+    let callbacks: [(c_int, *const c_void); 17] = [
         (
             callback::PARALLEL_BEGIN,
             ours::parallel_begin as *const c_void,
@@ -47,6 +47,7 @@ extern "C" fn initialize(lookup: Lookup, _device: c_int, _data: *mut Data) -> c_
             ours::implicit_task as *const c_void,
         ),
         (callback::TASK_CREATE, ours::task_create as *const c_void),
+        (callback::DEPENDENCES, ours::dependences as *const c_void),
         (
             callback::TASK_SCHEDULE,
             ours::task_schedule as *const c_void,

@@ -30,6 +30,7 @@ pub(super) mod callback {
     pub(in crate::ompt) const TASK_SCHEDULE: i32 = 6;
     pub(in crate::ompt) const IMPLICIT_TASK: i32 = 7;
     pub(in crate::ompt) const TARGET: i32 = 8;
+    pub(in crate::ompt) const DEPENDENCES: i32 = 18;
     pub(in crate::ompt) const SYNC_REGION_WAIT: i32 = 16;
     pub(in crate::ompt) const MUTEX_RELEASED: i32 = 17;
     pub(in crate::ompt) const WORK: i32 = 20;
@@ -53,6 +54,19 @@ pub(super) const LEAGUE: i32 = 0x4000_0000;
 
 /// `ompt_task_flag_t`
 pub(super) const INITIAL_TASK: i32 = 1;
+
+/// `ompt_dependence_t`
+#[repr(C)]
+pub(super) struct DependenceData {
+    pub(super) variable: Data,
+    pub(super) kind: c_int,
+}
+
+/// `ompt_dependence_type_t`, of those that do not depend on others of the same kind.
+pub(super) mod dependence {
+    pub(in crate::ompt) const IN: i32 = 1;
+    pub(in crate::ompt) const IN_OUT_SET: i32 = 7;
+}
 
 /// `ompt_task_status_t`
 pub(super) mod status {

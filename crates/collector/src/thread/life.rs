@@ -13,7 +13,8 @@ use unspool_openmp_record::layout::process_block;
 
 use super::processor::LastReading;
 use super::{Constructs, Thread, arena, current as pointer, thread_slots};
-use crate::{clock, process};
+use crate::process;
+use unspool_preload::clock;
 
 /// What threads left that have ended.
 #[derive(Debug)]
@@ -151,6 +152,7 @@ impl Thread {
             clocks_read: 0,
             reading: LastReading::default(),
             without_processor: 0,
+            tasks: 0,
         })
     }
 

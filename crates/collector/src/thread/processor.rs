@@ -7,9 +7,9 @@
 use unspool_openmp_record::layout::thread_block;
 
 use super::{Thread, construct};
-use crate::clock;
 use crate::construct::Node;
 use crate::processor_time::{ProcessorTime, without_processor_ns};
+use unspool_preload::clock;
 
 /// How long a thread may be at something, in ticks, before it is looked whether it ran.
 pub(super) const LOOK_AFTER_TICKS: u64 = 1 << 20;

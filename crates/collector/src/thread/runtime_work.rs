@@ -6,8 +6,8 @@ use unspool_openmp_record::ConstructKind;
 use unspool_openmp_record::layout::{construct, frame};
 
 use super::Thread;
-use crate::clock;
 use crate::construct::Node;
+use unspool_preload::clock;
 
 /// One call of so many is timed.
 const TIMED: u64 = 16;

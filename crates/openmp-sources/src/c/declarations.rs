@@ -173,12 +173,16 @@ impl Writer<'_> {
         end: usize,
     ) -> Result<String, InstrumentError> {
         self.loops = 0;
+        if let Some(name) = &name {
+            let is_short = self.is_short(at + 1, end - 1);
+            self.procedures.add(name, is_short);
+        }
         let begin = match name {
-            Some(name) => {
+            Some(name) if !self.left_out.has_function(&name) && !self.short.contains(&name) => {
                 let handle = self.event("function", Some(name), at, end);
                 enter_block("function", "func_begin", handle)
             }
-            None => String::new(),
+            _ => String::new(),
         };
         let inner = self.statements(at + 1, end - 1)?;
         Ok(format!("{{{begin}{inner}}}"))

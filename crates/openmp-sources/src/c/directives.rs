@@ -260,7 +260,12 @@ impl Writer<'_> {
         self.events.set_clauses(handle, &directive.clauses);
         let mut body = match name {
             "for simd" => self.source[after..end].to_owned(),
-            "for" => self.loop_text(after, end, directive.loops())?,
+            "for" => {
+                let outer = std::mem::replace(&mut self.is_in_shared_loop, true);
+                let body = self.loop_text(after, end, directive.loops());
+                self.is_in_shared_loop = outer;
+                body?
+            }
             _ => self.inner(after)?.0,
         };
         if kind == "single" {

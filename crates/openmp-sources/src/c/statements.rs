@@ -1,30 +1,11 @@
 //! Statements: calls, and sequential loops.
 
+use std::collections::HashSet;
+
+use super::not_calls::is_call;
 use super::tokens::is_directive;
 use super::{Writer, call, enter_block};
 use crate::InstrumentError;
-
-/// Called names that are no functions, or whose callers may not be moved.
-const NO_CALLS: &[&str] = &[
-    "sizeof",
-    "alignof",
-    "_Alignof",
-    "assert",
-    "static_assert",
-    "_Static_assert",
-    "va_start",
-    "va_end",
-    "va_copy",
-    "setjmp",
-    "_setjmp",
-    "sigsetjmp",
-    "asm",
-    "__asm__",
-    "return",
-    "throw",
-    "delete",
-    "decltype",
-];
 
 impl Writer<'_> {
     /// Instruments the statements of a block.
@@ -130,7 +111,10 @@ impl Writer<'_> {
             _ => {
                 let end = self.semicolon(at)?;
                 let text = &self.source[at..end];
-                let Some(name) = called(text) else {
+                let name = called(text, &self.macros);
+                let is_event =
+                    |name: &String| !self.left_out.has_call(name) && !self.short.contains(name);
+                let Some(name) = name.filter(is_event) else {
                     return Ok((text.to_owned(), end));
                 };
                 let handle = self.event("func_call", Some(name), at, at);
@@ -169,11 +153,15 @@ impl Writer<'_> {
         }
     }
 
-    /// A loop that threads do not share. The outermost of a nest is an event.
+    /// A loop that threads do not share. The outermost of a nest is an event, unless it only computes
+    /// what is a part of an iteration of a loop that they do share: there are many such, and all that
+    /// they are is work of that loop.
     fn sequential_loop(&mut self, at: usize) -> Result<(String, usize), InstrumentError> {
-        let is_outermost = self.loops == 0;
         let end = self.statement_end(at)?;
-        let handle = is_outermost.then(|| self.event("seqloop", None, at, end));
+        let is_event = self.loops == 0
+            && !self.left_out.loops
+            && !(self.is_in_shared_loop && self.is_plain(at, end));
+        let handle = is_event.then(|| self.event("seqloop", None, at, end));
         self.loops += 1;
         let text = self.loop_text(at, end, 1);
         self.loops -= 1;
@@ -222,7 +210,7 @@ fn is_word(token: &str) -> bool {
 }
 
 /// The name in the event of a statement that is a call, or assigns what one returns.
-fn called(text: &str) -> Option<String> {
+fn called(text: &str, macros: &HashSet<&str>) -> Option<String> {
     let mut text = text.trim().strip_suffix(';')?.trim_end();
     if let Some((_, right)) = split_assignment(text) {
         text = right.trim();
@@ -245,7 +233,7 @@ fn called(text: &str) -> Option<String> {
         return None;
     }
     let name = callee.rsplit(['.', ':', '>']).next().unwrap_or(callee);
-    if !is_word(name) || NO_CALLS.contains(&name) {
+    if !is_word(name) || !is_call(callee, name) || macros.contains(callee) {
         return None;
     }
     let lock = |mark: &str| Some(format!("{mark}{}", inside.trim().trim_start_matches('&')));

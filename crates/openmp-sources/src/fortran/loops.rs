@@ -14,6 +14,9 @@ pub(super) struct Loop {
     role: Role,
     /// How many constructs it is in.
     depth: usize,
+    line: usize,
+    /// Whether it only computes.
+    is_plain: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,6 +43,7 @@ impl Writer {
         let mut ended = Vec::new();
         let mut started = None;
         if let Some(label) = words::started_loop(&statement.lower) {
+            self.takes_long();
             let role = self.role(may_add && statement.label.is_empty(), line);
             if let Role::Sequential(handle) = role {
                 started = Some(handle);
@@ -48,6 +52,8 @@ impl Writer {
                 label,
                 role,
                 depth: self.open.len(),
+                line,
+                is_plain: true,
             });
             return (started, ended);
         }
@@ -82,13 +88,30 @@ impl Writer {
         let is_within = |one: &Loop| {
             one.depth == depth && matches!(one.role, Role::Sequential(_) | Role::Plain)
         };
-        if !may_add || !self.may_call() || self.loops.iter().any(is_within) {
+        // There are many such, and all that they are is work of the loop that threads share.
+        let is_in_shared_loop = (self.open.iter()).any(|open| open.state == LoopState::Expected(0));
+        let is_part = is_in_shared_loop && self.known.plain_loops.contains(&line);
+        if !may_add
+            || !self.may_call()
+            || self.left_out.loops
+            || is_part
+            || self.loops.iter().any(is_within)
+        {
             return Role::Plain;
         }
         Role::Sequential(self.events.add("seqloop", None, line))
     }
 
+    /// Something comes that does more than to compute.
+    pub(super) fn more_than_computes(&mut self) {
+        self.takes_long();
+        self.loops.iter_mut().for_each(|one| one.is_plain = false);
+    }
+
     fn end_loop(&mut self, one: &Loop, line: usize, ended: &mut Vec<usize>) {
+        if one.is_plain {
+            self.plain_loops.insert(one.line);
+        }
         match one.role {
             Role::Sequential(handle) => {
                 self.events.end(handle, line);

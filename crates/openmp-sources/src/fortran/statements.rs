@@ -12,12 +12,14 @@ impl Writer {
         let form = self.form;
         if form.sentinel(lines[0], "!$omp").is_some() {
             let directive = Directive::parse(&form.directive_text(lines));
+            self.more_than_computes();
             return self.directive(&directive, lines, line);
         }
         for sentinel in ["!$unspool", "!dvm$"] {
             if let Some(words) = form.sentinel(lines[0], sentinel) {
                 self.settle(line);
                 self.start_body(line);
+                self.more_than_computes();
                 return self.interval(&Directive::parse(words), line);
             }
         }
@@ -40,6 +42,9 @@ impl Writer {
     }
 
     fn executable(&mut self, statement: &Statement, lines: &[&str], line: usize) {
+        if words::may_take_long(&statement.lower) {
+            self.more_than_computes();
+        }
         let parts = separated(&statement.text);
         if parts.len() > 1 {
             // Several statements in a line: their loops are followed, nothing is added.
@@ -149,6 +154,7 @@ impl Writer {
             other if other.starts_with("omp_") || other.starts_with("dbg_") => None,
             other => Some(other.to_owned()),
         }
+        .filter(|name| !self.left_out.has_call(name) && !self.known.short.contains(name))
     }
 }
 

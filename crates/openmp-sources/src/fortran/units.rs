@@ -13,6 +13,8 @@ pub(super) struct OpenUnit {
     specification: Option<String>,
     /// The event of its body.
     body: Option<usize>,
+    /// Whether nothing has come that takes long.
+    is_short: bool,
 }
 
 impl Writer {
@@ -42,13 +44,19 @@ impl Writer {
         let is_end = words::ends_unit(lower);
         if is_end || lower == "contains" {
             self.end_body(&statement.label, line);
+            if !is_end {
+                self.takes_long();
+            }
             match statement.label.is_empty() {
                 true => self.keep(lines),
                 // The label stands before the end of the body now.
                 false => self.text += &self.form.written("", &statement.text),
             }
-            if is_end {
-                self.units.pop();
+            if is_end
+                && let Some(unit) = self.units.pop()
+                && let Unit::Procedure { name, .. } = &unit.unit
+            {
+                self.procedures.add(name, unit.is_short);
             }
             return true;
         }
@@ -96,6 +104,7 @@ impl Writer {
             is_pure,
             specification: Some(String::new()),
             body: None,
+            is_short: self.units.is_empty(),
         });
     }
 
@@ -123,10 +132,17 @@ impl Writer {
         let Some(unit) = self.units.last_mut() else {
             return;
         };
-        if unit.specification.take().is_none() || unit.is_pure {
+        let Some(specification) = unit.specification.take() else {
+            return;
+        };
+        unit.is_short &= words::is_of_scalars(&specification);
+        if unit.is_pure {
             return;
         }
-        if let Unit::Procedure { name, .. } = &unit.unit {
+        if let Unit::Procedure { name, .. } = &unit.unit
+            && !self.left_out.has_function(name)
+            && !self.known.short.contains(name)
+        {
             let handle = self.events.add("function", Some(name.clone()), unit.line);
             self.events.end(handle, line);
             unit.body = Some(handle);
@@ -145,6 +161,13 @@ impl Writer {
         if let Some(handle) = self.units.last_mut().and_then(|unit| unit.body.take()) {
             self.events.end(handle, line);
             self.call("func_end", handle);
+        }
+    }
+
+    /// Something comes in this unit that may take long.
+    pub(super) fn takes_long(&mut self) {
+        if let Some(unit) = self.units.last_mut() {
+            unit.is_short = false;
         }
     }
 

@@ -141,6 +141,48 @@ fn assigns(statement: &str) -> bool {
         || rest.starts_with('%')
 }
 
+/// Whether an executable statement of scalars may take long, as far as its words tell: those that
+/// repeat, call, or read and write. It may seem so for a name's sake.
+pub(super) fn may_take_long(statement: &str) -> bool {
+    const WORDS: &[&str] = &[
+        "call", "go to", "goto", "where", "forall", "read", "write", "print", "open",
+    ];
+    WORDS.iter().any(|word| statement.contains(word))
+}
+
+/// Whether the lines that specify are of scalars alone, so that assignments are no loops: types,
+/// constants, and what says nothing of shapes.
+pub(super) fn is_of_scalars(specification: &str) -> bool {
+    specification.lines().all(|line| {
+        let has = |word| after_word(line, word).is_some();
+        if ["implicit", "parameter", "save", "external", "intrinsic"]
+            .into_iter()
+            .any(has)
+        {
+            return true;
+        }
+        let types = [
+            "integer",
+            "real",
+            "double precision",
+            "doubleprecision",
+            "complex",
+            "logical",
+        ];
+        let Some(rest) = types.iter().find_map(|name| line.strip_prefix(name)) else {
+            return false;
+        };
+        // The kind.
+        let rest = match rest.trim_start().strip_prefix('(') {
+            Some(kind) => kind.split_once(')').map_or("(", |(_, rest)| rest),
+            None => rest,
+        };
+        let rest = rest.replacen("intent(", "", 1);
+        let is_shape = ["(", "dimension", "allocatable", "pointer"];
+        !is_shape.iter().any(|word| rest.contains(word))
+    })
+}
+
 /// Whether a statement belongs to the part of a unit that specifies and does not execute.
 /// `before` is what stands in that part so far.
 pub(super) fn specifies(statement: &str, before: &str) -> bool {

@@ -18,6 +18,8 @@ struct Tasks {
     count: u64,
     sum_ns: u64,
     longest_ns: u64,
+    /// The longest chains of tasks each of which depends on the one before, of all passages.
+    chain_ns: u64,
 }
 
 impl Tasks {
@@ -28,6 +30,7 @@ impl Tasks {
             count: tasks.count.saturating_add(share.count),
             sum_ns: tasks.sum_ns.saturating_add(share.own_ns),
             longest_ns: tasks.longest_ns.max(share.longest_own_ns),
+            chain_ns: tasks.chain_ns.saturating_add(share.chain_ns),
         })
     }
 
@@ -47,9 +50,34 @@ pub(super) fn advice(process: &Process) -> String {
             tasks.mean_ns() as f64 / 1e3
         );
     }
-    "if tasks do not depend on each other, more or smaller ones may let waiting threads find some \
-     to execute"
-        .to_owned()
+    "more or smaller tasks may let waiting threads find some to execute".to_owned()
+}
+
+/// A region in which threads wait because tasks depend on each other: the longest chain takes longer
+/// than all tasks would if the threads shared them evenly.
+pub(super) fn chained(process: &Process, regions: &Regions, index: usize) -> Option<Finding> {
+    /// So much longer, as a part of that.
+    const LONGER: f64 = 0.1;
+    let region = &process.constructs[index];
+    if region.kind != ConstructKind::Parallel || region.team < 2 {
+        return None;
+    }
+    let tasks = Tasks::of(regions.constructs_of(process, index));
+    let team = region.team as f64;
+    let (all, chain) = (seconds(tasks.sum_ns), seconds(tasks.chain_ns));
+    let more = chain - all / team;
+    if more <= all / team * LONGER {
+        return None;
+    }
+    let saved = more.min(seconds(regions.waited_ns(index)) / team);
+    let sentence = format!(
+        "tasks of the region at {} depend on each other: the longest chain takes {chain:.3} s of the \
+         {all:.3} s of all {} tasks, and no number of threads makes that shorter; dependences that \
+         leave more tasks independent, or shorter tasks in the chain, may save up to {saved:.3} s",
+        region.location.short(),
+        tasks.count,
+    );
+    Some((saved, sentence))
 }
 
 /// A region in which threads wait at the end, or at a barrier, for tasks that others execute.

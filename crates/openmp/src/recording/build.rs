@@ -404,6 +404,7 @@ impl Builder<'_> {
             processor_wait_ns: ns(wait_lacking + startup_lacking),
             runtime_calls: one.runtime_calls,
             runtime_ns: ns(runtime),
+            chain_ns: ns(one.chain),
         };
         let merged = &mut self.merged[index];
         merged.team = merged.team.max(one.team);
@@ -456,6 +457,7 @@ impl Share {
             (&mut self.processor_wait_ns, other.processor_wait_ns),
             (&mut self.runtime_calls, other.runtime_calls),
             (&mut self.runtime_ns, other.runtime_ns),
+            (&mut self.chain_ns, other.chain_ns),
         ];
         for (mine, more) in sums {
             *mine = mine.saturating_add(more);

@@ -9,7 +9,7 @@ use super::seconds;
 use crate::characteristics::LossClass;
 use crate::comparison::Comparison;
 
-/// Changes that are shown; JSON has all.
+/// Changes, and regions that have grown, that are shown; JSON has all.
 const SHOWN_CHANGES: usize = 12;
 
 impl Comparison {
@@ -49,6 +49,11 @@ impl Comparison {
                 "place": change.place,
                 "before": seconds(change.before_ns),
                 "after": seconds(change.after_ns),
+            })).collect::<Vec<_>>(),
+            "growth": self.growth.iter().map(|growth| json!({
+                "place": growth.place,
+                "with_fewer_threads": seconds(growth.fewer_ns),
+                "with_more_threads": seconds(growth.more_ns),
             })).collect::<Vec<_>>(),
         })
     }
@@ -101,6 +106,7 @@ fn write_comparison(text: &mut String, one: &Comparison) -> std::fmt::Result {
         after.efficiency() * 100.0,
         (after.efficiency() - before.efficiency()) * 100.0
     )?;
+    write_growth(text, one)?;
     writeln!(text, "\nWaits that changed most")?;
     for change in one.changes.iter().take(SHOWN_CHANGES) {
         let difference = seconds(change.after_ns) - seconds(change.before_ns);
@@ -110,6 +116,31 @@ fn write_comparison(text: &mut String, one: &Comparison) -> std::fmt::Result {
             change.place,
             seconds(change.before_ns),
             seconds(change.after_ns)
+        )?;
+    }
+    Ok(())
+}
+
+fn write_growth(text: &mut String, one: &Comparison) -> std::fmt::Result {
+    if one.growth.is_empty() {
+        return Ok(());
+    }
+    let mut threads = [&one.before, &one.after].map(|report| report.characteristics.processors);
+    threads.sort_unstable();
+    let [fewer, more] = threads;
+    writeln!(
+        text,
+        "\nThe same work takes longer with {more} threads than with {fewer}: threads may wait for memory together, write \
+         to the same cache lines, or share a core"
+    )?;
+    for growth in one.growth.iter().take(SHOWN_CHANGES) {
+        let (before, after) = (seconds(growth.fewer_ns), seconds(growth.more_ns));
+        writeln!(
+            text,
+            "{:>+13.6} s  {} ({before:.6} s, then {after:.6} s: {:.2} times)",
+            after - before,
+            growth.place,
+            after / before.max(1e-9)
         )?;
     }
     Ok(())

@@ -227,6 +227,7 @@ fn construct(one: &Construct) -> Value {
             "processor": seconds(share.lacking_processor_ns()),
             "runtime": seconds(share.runtime_ns),
             "runtime_calls": share.runtime_calls,
+            "chain": seconds(share.chain_ns),
         })).collect::<Vec<_>>(),
     })
 }

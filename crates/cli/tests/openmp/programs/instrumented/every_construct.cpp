@@ -4,6 +4,7 @@
 // counts: 1 function body plain
 // counts: 5 function body get
 // counts: 0 function body square
+// counts: 0 function body at_once
 // counts: 12 function body touch
 // counts: 14 sequential loop
 // counts: 2 omp loop
@@ -16,7 +17,7 @@ template <typename T> struct Box {
     T value;
     Box(T v) : value{v}, other(v) { touch(); }
     ~Box() noexcept { touch(); }
-    T get() const { return value; }
+    T get() const { if (value < 0) abort(); return value; }
     void touch() { for (int i = 0; i < 2; i++) other += i; }
     Box &operator+=(const Box &o) { value += o.value; return *this; }
     bool operator()(int x) const { return x > 0; }
@@ -25,7 +26,8 @@ template <typename T> struct Box {
 };
 constexpr int square(int x) { return x * x; }
 } }
-extern "C" { int plain(int x) { return x; } }
+int at_once(int x) { return x; }
+extern "C" { int plain(int x) { if (x < 0) abort(); return at_once(x); } }
 int risky(int x) { if (x > 2) throw std::runtime_error("no"); return x; }
 auto trail(int x) -> int { auto f = [&](int y) { return x + y; }; return f(1); }
 int main()

@@ -12,7 +12,7 @@ static START_NS: AtomicU64 = AtomicU64::new(0);
 
 /// Chooses the clock. The processor's is cheaper, and as good where the kernel itself
 /// measures time by it: then it runs at one rate on all processors.
-pub(crate) fn choose() {
+pub fn choose() {
     let source = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
     let trusted = std::fs::read_to_string(source).is_ok_and(|name| name.trim() == "tsc");
     PROCESSOR_CLOCK.store(trusted, Ordering::Relaxed);
@@ -25,18 +25,18 @@ pub(crate) fn choose() {
 
 /// How long it takes to time nothing, from [`now`] to [`now_behind`], in ticks: all that is timed so
 /// appears to be longer by that.
-pub(crate) fn reading_ticks() -> u64 {
+pub fn reading_ticks() -> u64 {
     READING_TICKS.load(Ordering::Relaxed)
 }
 
 /// Whether ticks are the processor's.
-pub(crate) fn is_processor_clock() -> bool {
+pub fn is_processor_clock() -> bool {
     PROCESSOR_CLOCK.load(Ordering::Relaxed)
 }
 
 /// Now, in ticks.
 #[inline]
-pub(crate) fn now() -> u64 {
+pub fn now() -> u64 {
     if PROCESSOR_CLOCK.load(Ordering::Relaxed) {
         // SAFETY: every x86-64 processor has the counter, and the kernel uses it itself.
         unsafe { core::arch::x86_64::_rdtsc() }
@@ -49,29 +49,39 @@ pub(crate) fn now() -> u64 {
 /// instructions that still wait for another processor's memory: what is timed to some nanoseconds
 /// would appear to take no longer than without that wait.
 #[inline]
-pub(crate) fn now_behind() -> u64 {
+pub fn now_behind() -> u64 {
     // SAFETY: the instruction only waits for those before it, and every x86-64 processor has it.
     unsafe { core::arch::x86_64::_mm_lfence() };
     now()
 }
 
 /// Starts to count time for this process.
-pub(crate) fn note_start() {
+pub fn note_start() {
     START_NS.store(monotonic_ns(), Ordering::Relaxed);
     START_TICKS.store(now(), Ordering::Relaxed);
 }
 
 /// When that was: in ticks, and by the system's monotonic clock.
-pub(crate) fn start() -> (u64, u64) {
+pub fn start() -> (u64, u64) {
     (
         START_TICKS.load(Ordering::Relaxed),
         START_NS.load(Ordering::Relaxed),
     )
 }
 
+/// How many nanoseconds a tick takes, as both clocks have run since the process started.
+pub fn nanoseconds_a_tick() -> f64 {
+    if !is_processor_clock() {
+        return 1.0;
+    }
+    let (start_ticks, start_ns) = start();
+    let passed = monotonic_ns().saturating_sub(start_ns) as f64;
+    passed / now().saturating_sub(start_ticks).max(1) as f64
+}
+
 /// So many nanoseconds in ticks, as both clocks have run since the process started; `now_ticks` and
 /// `now_ns` are what they show.
-pub(crate) fn ticks(ns: u64, now_ticks: u64, now_ns: u64) -> u64 {
+pub fn ticks(ns: u64, now_ticks: u64, now_ns: u64) -> u64 {
     if !is_processor_clock() {
         return ns;
     }
@@ -82,7 +92,7 @@ pub(crate) fn ticks(ns: u64, now_ticks: u64, now_ns: u64) -> u64 {
 }
 
 /// Now, by the system's monotonic clock.
-pub(crate) fn monotonic_ns() -> u64 {
+pub fn monotonic_ns() -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
