@@ -100,6 +100,7 @@ mod tests {
             name: None,
             location: crate::Location::default(),
             call_path: Vec::new(),
+            forked_by: None,
             team: 2,
             schedule: None,
             shares: Vec::new(),

@@ -7,6 +7,7 @@ use crate::points::SynchronisationPoint;
 use crate::recording::{Construct, Others, Process};
 use explained::Explained;
 use regions::Regions;
+use regions::nested::Instances;
 
 mod explained;
 mod few_threads;
@@ -48,9 +49,13 @@ pub(crate) fn of_process(
     findings.extend(few_threads::serial_part(process));
     let least = worth_saying(characteristics);
     let mut explained = Explained::nothing(process);
+    let mut instances = Instances::default();
     for (index, one) in process.constructs.iter().enumerate() {
         let team = regions.team(process, index);
-        for (finding, threads) in [
+        let forked_by = regions
+            .around(index)
+            .and_then(|region| process.constructs[region].forked_by);
+        for (kind, (finding, threads)) in [
             (imbalance::of_work(process, &regions, index), team),
             (
                 tasks::chained(process, &regions, index)
@@ -61,16 +66,24 @@ pub(crate) fn of_process(
                 few_threads::one_worker(process, &regions, index),
                 team - 1.0,
             ),
-        ] {
+            (regions::nested::uneven(process, &regions, index), team),
+        ]
+        .into_iter()
+        .enumerate()
+        {
             // What is not said explains nothing.
             if let Some((saved, sentence)) = finding.filter(|(saved, _)| *saved >= least) {
                 explained.add(&regions, index, saved * threads);
-                findings.push((saved, sentence));
+                match forked_by {
+                    None => findings.push((saved, sentence)),
+                    Some(thread) => instances.add(kind, &one.location, thread, (saved, sentence)),
+                }
             }
         }
         findings.extend(few_threads::region_of_one(process, one));
         findings.extend(few_threads::repeated_work(one));
     }
+    findings.extend(instances.findings());
     for point in points {
         let Some(left) = explained.left_of(process, &regions, point) else {
             continue;

@@ -95,6 +95,10 @@ pub struct Construct {
     pub location: Location,
     /// The calls that led to the construct when it was first entered, the innermost first.
     pub call_path: Vec<Location>,
+    /// For a region within a region: which thread forks it. Those that other threads of the outer one
+    /// fork are constructs of their own. Nothing in older recordings.
+    #[serde(default)]
+    pub forked_by: Option<usize>,
     /// The largest number of threads of a region.
     pub team: u64,
     /// The schedule of a loop; nothing where the runtime is not told, and in older recordings.

@@ -18,6 +18,7 @@ fn construct(kind: ConstructKind, own: [u64; 2], wait: [u64; 2]) -> Construct {
         name: None,
         location: Location::default(),
         call_path: Vec::new(),
+        forked_by: None,
         team: 2,
         schedule: None,
         shares: vec![share(0), share(1)],

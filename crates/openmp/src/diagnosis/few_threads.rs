@@ -87,9 +87,11 @@ pub(super) fn one_worker(process: &Process, regions: &Regions, index: usize) -> 
         return None;
     }
     let region = regions.around(index)?;
-    let others = process.constructs[region].team.saturating_sub(1).max(1);
+    let team = process.constructs[region].team as f64;
     let spent: u64 = one.shares.iter().map(|share| share.own_ns).sum();
-    let saved = seconds(spent).min(seconds(regions.waited_ns(region)) / others as f64);
+    // One thread of the team does not wait.
+    let waited = regions.saves_at_most(region) * team / (team - 1.0).max(1.0);
+    let saved = seconds(spent).min(waited);
     let sentence = format!(
         "one thread executes the single block at {} for {:.3} s while others wait; \
          if their work does not depend on it, nowait lets them go on",

@@ -32,7 +32,7 @@ pub(super) fn of_work(process: &Process, regions: &Regions, index: usize) -> Opt
     if team < 2 {
         return None;
     }
-    let waited = seconds(regions.waited_ns(region)) / team as f64;
+    let waited = regions.saves_at_most(region);
     let work = Work::of(&one.shares, one.schedule, team, waited)?;
     let (saved, advice) = match (one.kind, work.iterations) {
         (ConstructKind::Loop, Some(iterations)) => work.advice(iterations),
@@ -63,7 +63,8 @@ pub(super) fn of_work(process: &Process, regions: &Regions, index: usize) -> Opt
 #[derive(Debug, Clone, PartialEq)]
 struct Work {
     team: u64,
-    /// How long each thread waited on average, in the whole region, for the work of others.
+    /// How long each thread waited on average, in the whole region, for the work of others; in a region
+    /// within a region, no more than the outer one would end earlier.
     waited: f64,
     /// The thread that does most.
     thread: usize,

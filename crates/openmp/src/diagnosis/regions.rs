@@ -1,7 +1,11 @@
-//! Which region each construct is in, and how long threads wait in it for each other's work.
+//! Which region each construct is in, how long threads wait in it for each other's work, and what less
+//! of that would save.
+
+pub(super) mod nested;
 
 use unspool_openmp_record::ConstructKind;
 
+use super::seconds;
 use crate::characteristics::LossClass;
 use crate::recording::{Construct, Process};
 
@@ -12,6 +16,8 @@ pub(super) struct Regions {
     innermost: Vec<Option<usize>>,
     /// How long threads waited for each other's work, by region; elsewhere 0.
     waited_ns: Vec<u64>,
+    /// For regions, how much earlier they, or those around them, can end if nobody waits in them.
+    saves_at_most: Vec<f64>,
 }
 
 impl Regions {
@@ -20,6 +26,7 @@ impl Regions {
         let mut regions = Regions {
             innermost: Vec::with_capacity(count),
             waited_ns: vec![0; count],
+            saves_at_most: vec![0.0; count],
         };
         for (index, one) in process.constructs.iter().enumerate() {
             let around = match one.kind {
@@ -33,7 +40,17 @@ impl Regions {
                 *waited = waited.saturating_add(Regions::waited_in_ns(one));
             }
         }
+        for (index, one) in process.constructs.iter().enumerate() {
+            regions.saves_at_most[index] =
+                seconds(regions.waited_ns[index]) / one.team.max(1) as f64;
+        }
+        nested::bound(process, &mut regions);
         regions
+    }
+
+    /// How much earlier a region, or one around it, can end if nobody waits in it, in seconds.
+    pub(super) fn saves_at_most(&self, region: usize) -> f64 {
+        self.saves_at_most[region]
     }
 
     /// The innermost region of a construct; of a region, itself.

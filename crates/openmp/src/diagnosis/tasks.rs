@@ -69,7 +69,7 @@ pub(super) fn chained(process: &Process, regions: &Regions, index: usize) -> Opt
     if more <= all / team * LONGER {
         return None;
     }
-    let saved = more.min(seconds(regions.waited_ns(index)) / team);
+    let saved = more.min(regions.saves_at_most(index));
     let sentence = format!(
         "tasks of the region at {} depend on each other: the longest chain takes {chain:.3} s of the \
          {all:.3} s of all {} tasks, and no number of threads makes that shorter; dependences that \
@@ -93,7 +93,7 @@ pub(super) fn uneven(process: &Process, regions: &Regions, index: usize) -> Opti
         let is_other = one.kind.is_worksharing() && one.kind != ConstructKind::Single;
         is_other && one.shares.iter().any(|share| share.own_ns > 0)
     });
-    let saved = seconds(regions.waited_ns(index)) / region.team as f64;
+    let saved = regions.saves_at_most(index);
     // A task at the end keeps the others waiting for as long as it takes, at most.
     if tasks.count == 0 || is_shared || seconds(tasks.longest_ns) * 2.0 < saved {
         return None;

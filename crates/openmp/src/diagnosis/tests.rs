@@ -33,6 +33,7 @@ fn construct(
             ..Location::default()
         },
         call_path: Vec::new(),
+        forked_by: None,
         team: if kind == ConstructKind::Parallel {
             times.len() as u64
         } else {

@@ -116,6 +116,11 @@ fn thread_times(record: &ProcessRecord) -> Vec<ThreadTime> {
     times
 }
 
+/// Which of the threads that exist at one time does it.
+fn thread_of(one: &Collected) -> usize {
+    usize::try_from(one.slot).unwrap_or(0).min(MOST_THREADS - 1)
+}
+
 /// How long the runtime worked, in ticks, as the calls that were timed have it.
 fn runtime_ticks(one: &Collected) -> u64 {
     match one.runtime_timed {
@@ -140,8 +145,9 @@ fn ticks_creating(record: &ProcessRecord) -> FxHashMap<u64, u64> {
     creating
 }
 
-/// What makes constructs one.
-type Key = (Option<usize>, ConstructKind, u64, u64);
+/// What makes constructs one: what encloses them, their kind, address, detail, and of regions within
+/// regions which thread forks them.
+type Key = (Option<usize>, ConstructKind, u64, u64, Option<usize>);
 
 struct Builder<'record> {
     record: &'record ProcessRecord,
@@ -187,7 +193,8 @@ impl Builder<'_> {
             | ConstructKind::Interval => one.detail,
             _ => 0,
         };
-        let key = (parent, one.kind, one.address, detail);
+        let forked_by = self.forked_by(one, parent);
+        let key = (parent, one.kind, one.address, detail, forked_by);
         if let Some(index) = self.known.get(&key) {
             return *index;
         }
@@ -233,6 +240,7 @@ impl Builder<'_> {
             name,
             location,
             call_path,
+            forked_by,
             team: 0,
             schedule: None,
             shares: Vec::new(),
@@ -241,6 +249,14 @@ impl Builder<'_> {
         let index = self.merged.len() - 1;
         self.known.insert(key, index);
         index
+    }
+
+    /// For a region within a region: which thread forks it.
+    fn forked_by(&self, one: &Collected, parent: Option<usize>) -> Option<usize> {
+        let around = |index: &usize| self.merged[*index].parent;
+        let is_within = std::iter::successors(parent, around)
+            .any(|index| self.merged[index].kind == ConstructKind::Parallel);
+        (one.kind == ConstructKind::Parallel && is_within).then(|| thread_of(one))
     }
 
     fn locate(&self, one: &Collected, parent: Option<usize>) -> Location {
@@ -379,7 +395,7 @@ impl Builder<'_> {
         };
         let is_creation = one.kind == ConstructKind::TaskCreation;
         let new = Share {
-            thread: usize::try_from(one.slot).unwrap_or(0).min(MOST_THREADS - 1),
+            thread: thread_of(one),
             forked: one.kind == ConstructKind::Parallel && one.parent.is_some(),
             count: if is_creation {
                 one.runtime_calls

@@ -20,8 +20,9 @@ pub(super) struct Arrow {
 /// A passage, and its place among those of the process.
 type Placed<'a> = (usize, &'a Span);
 
-/// All arrows of a process. Where regions lie within regions, several teams may pass a construct at
-/// once, and it is not known whom each passage belongs to: there are none.
+/// All arrows of a process. Where regions lie within regions and a recording does not tell apart who
+/// forks them, several teams may pass a construct at once, and it is not known whom each passage
+/// belongs to: there are none.
 pub(super) fn arrows(process: &Process) -> Vec<Arrow> {
     let mut of_constructs: Vec<Vec<Placed>> = vec![Vec::new(); process.constructs.len()];
     for placed in process.spans.iter().enumerate() {
@@ -31,7 +32,7 @@ pub(super) fn arrows(process: &Process) -> Vec<Arrow> {
     }
     let mut arrows = Vec::new();
     for (construct, mut spans) in of_constructs.into_iter().enumerate() {
-        if regions_around(process, construct) > 1 {
+        if !is_of_one_team(process, construct) {
             continue;
         }
         spans.sort_by_key(|(_, span)| (span.begin_ns, span.thread));
@@ -46,19 +47,16 @@ pub(super) fn arrows(process: &Process) -> Vec<Arrow> {
     arrows
 }
 
-/// How many regions a construct is in, itself included.
-fn regions_around(process: &Process, construct: usize) -> usize {
+/// Whether one team at a time passes a construct: in an outermost region, and in one of which it is
+/// known that one thread forks it.
+fn is_of_one_team(process: &Process, construct: usize) -> bool {
     let constructs = &process.constructs;
-    let mut regions = 0;
-    let mut next = Some(construct);
     // Parents have smaller numbers.
-    while let Some(one) = next.and_then(|place| constructs.get(place)) {
-        regions += usize::from(one.kind == ConstructKind::Parallel);
-        next = one
-            .parent
-            .filter(|parent| next.is_some_and(|it| *parent < it));
-    }
-    regions
+    let around = |&one: &usize| constructs[one].parent.filter(|&parent| parent < one);
+    let mut regions = std::iter::successors(Some(construct), around)
+        .filter(|&one| constructs[one].kind == ConstructKind::Parallel);
+    let innermost = regions.next();
+    regions.next().is_none() || innermost.is_some_and(|one| constructs[one].forked_by.is_some())
 }
 
 /// From who forks a region to those who begin in it.

@@ -17,6 +17,7 @@ fn recording() -> Recording {
             ..crate::Location::default()
         },
         call_path: Vec::new(),
+        forked_by: None,
         team: 2,
         schedule: None,
         shares: vec![Share {
@@ -149,4 +150,8 @@ fn passages_of_several_teams_have_no_arrows() {
     process.constructs[0].kind = ConstructKind::Parallel;
     let line = shown(&recording, 100).1;
     assert!(of_phase(&line, "s").is_empty());
+    // If it is known that one thread forks it, one team at a time passes it.
+    recording.processes[0].constructs[1].forked_by = Some(0);
+    let line = shown(&recording, 100).1;
+    assert_eq!(of_phase(&line, "s").len(), 2);
 }

@@ -21,6 +21,7 @@ fn process(kind: ConstructKind, shares: impl Iterator<Item = Share>) -> Process 
         name: None,
         location: crate::location::Location::default(),
         call_path: Vec::new(),
+        forked_by: None,
         team,
         schedule: None,
         shares,
