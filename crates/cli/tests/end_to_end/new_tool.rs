@@ -231,7 +231,7 @@ pub(crate) fn with_cargo(invocation: Invocation) -> Invocation {
         .variable("CARGO_NET_OFFLINE", "true")
         .variable("CARGO_TARGET_DIR", "target")
         // What is built works as well, and is built sooner.
-        .variable("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
+        .variable("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0")
         .variable("XDG_CACHE_HOME", kept());
     let inherited = ["HOME", "CARGO_HOME", "RUSTUP_HOME", "RUSTUP_TOOLCHAIN"];
     inherited.iter().fold(invocation, |invocation, name| {
