@@ -13,7 +13,7 @@ import os
 import subprocess
 import tempfile
 
-from recipes import AGREEMENT, LEAST_ROUNDS, PROGRAMS, processor_seconds
+from recipes import LEAST_ROUNDS, PROGRAMS, print_row, processor_seconds
 
 RUNS = [
     ("deviates", ["3000"]),
@@ -55,16 +55,7 @@ def main():
             ]
             native, *others = zip(*rounds)
             for way, times in zip(WAYS, others):
-                if None in native or None in times:
-                    print(f"{name:25}{way:15} failed")
-                    continue
-                apart = max(times) / min(times) - 1
-                mark = "" if apart <= AGREEMENT else "  rounds do not agree"
-                print(
-                    f"{name:25}{way:15}{min(native):7.3f} s ({max(native) / min(native) - 1:4.0%})"
-                    f"{min(times) / min(native):9.2f} ({apart:4.0%}){mark}",
-                    flush=True,
-                )
+                print_row(f"{name:25}{way:15}", native, times)
 
 
 if __name__ == "__main__":

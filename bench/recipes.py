@@ -49,6 +49,20 @@ def processor_seconds(command):
     return usage.ru_utime + usage.ru_stime if process.returncode == 0 else None
 
 
+def print_row(row, native, under):
+    """The least of both, as a ratio, and whether the rounds agree."""
+    if None in native or None in under:
+        print(row, "failed", flush=True)
+        return
+    apart = max(under) / min(under) - 1
+    mark = "" if apart <= AGREEMENT else "  rounds do not agree"
+    print(
+        f"{row}{min(native):7.3f} s ({max(native) / min(native) - 1:4.0%})"
+        f"{min(under) / min(native):9.2f} ({apart:4.0%}){mark}",
+        flush=True,
+    )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("examples")
@@ -71,18 +85,7 @@ def main():
                     (processor_seconds(alone), processor_seconds([tool, "--", *alone]))
                     for _ in range(options.rounds)
                 ]
-                row = f"{recipe:17}{source:20}"
-                if any(None in pair for pair in rounds):
-                    print(row, "failed")
-                    continue
-                native, under = zip(*rounds)
-                apart = max(under) / min(under) - 1
-                mark = "" if apart <= AGREEMENT else "  rounds do not agree"
-                print(
-                    f"{row}{min(native):7.3f} s ({max(native) / min(native) - 1:4.0%})"
-                    f"{min(under) / min(native):9.2f} ({apart:4.0%}){mark}",
-                    flush=True,
-                )
+                print_row(f"{recipe:17}{source:20}", *zip(*rounds))
 
 
 if __name__ == "__main__":

@@ -336,11 +336,12 @@ const WORDS: &[&str] = &[
     "é",
 ];
 
-/// Calls that are events in an instrumented source of C, by what is called.
-fn calls(source: &str, left_out: &LeftOut) -> Vec<String> {
-    let text = instrument(source, "x.c", Language::C, left_out).unwrap();
+/// The names in events of a kind, in an instrumented source.
+fn named(source: &str, language: Language, kind: &str) -> Vec<String> {
+    let text = instrument(source, "x", language, &LeftOut::default()).unwrap();
+    let kind = format!("*type={kind}*");
     let name = |line: &str| {
-        let (_, rest) = line.split_once("*type=func_call*")?;
+        let (_, rest) = line.split_once(&kind)?;
         let (_, name) = rest.split_once("*name1=")?;
         Some(name.split('*').next()?.to_owned())
     };
@@ -371,11 +372,11 @@ void f(double *x) {
     LIMIT;
 }
 ";
-    let events = calls(source, &LeftOut::default());
+    let events = named(source, Language::C, "func_call");
     assert_eq!(events, ["log", "sqrt", "maximum", "work"]);
     // Without the definition it may be a function.
     let undefined = source.replacen("#define max", "#undef max\n//", 1);
-    assert!(calls(&undefined, &LeftOut::default()).contains(&"max".to_owned()));
+    assert!(named(&undefined, Language::C, "func_call").contains(&"max".to_owned()));
 }
 
 #[test]
@@ -437,17 +438,6 @@ end subroutine
     assert_eq!(kinds(fortran, Language::FreeFortran, &other), [3, 1, 1, 1]);
 }
 
-/// Functions that are events in an instrumented source.
-fn functions(source: &str, language: Language) -> Vec<String> {
-    let text = instrument(source, "x", language, &LeftOut::default()).unwrap();
-    let name = |line: &str| {
-        let (_, rest) = line.split_once("*type=function*")?;
-        let (_, name) = rest.split_once("*name1=")?;
-        Some(name.split('*').next()?.to_owned())
-    };
-    text.lines().filter_map(name).collect()
-}
-
 #[test]
 fn procedures_that_are_over_at_once_are_no_events() {
     let c = "\
@@ -464,13 +454,16 @@ struct a { int get() { return 1; } int size() { return 2; } };
 struct b { int get() { while (wait()); return 1; } };
 void user(double *x) { x[0] = next(x); x[1] = get(); x[2] = other(); }
 ";
-    let events = functions(c, Language::C);
+    let events = named(c, Language::C, "function");
     let long = [
         "fill", "fib", "asks", "jumps", "meets", "get", "get", "user",
     ];
     assert_eq!(events, long);
     // `get` is short in one place only.
-    assert_eq!(calls(c, &LeftOut::default()), ["other", "get", "other"]);
+    assert_eq!(
+        named(c, Language::C, "func_call"),
+        ["other", "get", "other"]
+    );
 
     let fortran = "\
 double precision function randlc(x, a)
@@ -523,7 +516,7 @@ subroutine user(n)
   call calls(n)
 end subroutine
 ";
-    let events = functions(fortran, Language::FreeFortran);
+    let events = named(fortran, Language::FreeFortran, "function");
     let long = [
         "scales",
         "of_common",
