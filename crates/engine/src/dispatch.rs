@@ -247,6 +247,10 @@ fn leave_fragment(
         }
         ExitKind::Function => {
             drop(code);
+            let mut all = thread.clients().iter();
+            if all.any(|client| client.starts_anew(thread, exit.target)) {
+                return None;
+            }
             thread
                 .clients()
                 .each(|client| client.control_reaches(thread, exit.target));

@@ -45,7 +45,10 @@ impl Client for Tracer {
     }
 
     fn convention(&self) -> Option<LookupConvention> {
-        Some(self.ownership.convention())
+        Some(match self.recording.has_begun() {
+            true => self.ownership.convention(),
+            false => LookupConvention::Plain,
+        })
     }
 
     fn inserter(&'static self, pc: u64) -> Result<Option<Box<dyn Inserter>>, CacheFull> {
@@ -353,10 +356,15 @@ impl Client for Tracer {
         Some(exit.stub)
     }
 
-    fn control_reaches(&self, thread: &mut Thread, pc: u64) {
-        if !self.recording.has_begun() && self.functions.is_wanted(pc) {
+    fn starts_anew(&self, thread: &mut Thread, pc: u64) -> bool {
+        let begins = !self.recording.has_begun() && self.functions.is_wanted(pc);
+        if begins {
             threads::begin_accesses(self, thread);
         }
+        begins
+    }
+
+    fn control_reaches(&self, thread: &mut Thread, pc: u64) {
         let said = of(thread).and_then(|trace| {
             self.functions
                 .reached(thread, &mut trace.buffer, &mut trace.frames, pc)

@@ -391,6 +391,12 @@ pub trait Client: Send + Sync {
     /// Control has reached an address of the program's that the client has hooked.
     fn control_reaches(&self, _thread: &mut Thread, _pc: u64) {}
 
+    /// Control is about to reach such a place. Returns whether all translations have become unreachable
+    /// for that: the place is translated anew then, and control reaches it there.
+    fn starts_anew(&self, _thread: &mut Thread, _pc: u64) -> bool {
+        false
+    }
+
     /// The program has said something of itself.
     fn annotated(&self, _thread: &mut Thread, _said: Annotation) {}
 

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use unspool_engine::client::Inheritance;
+use unspool_code_cache::binding::LookupConvention;
+use unspool_engine::client::{Client, Inheritance};
 use unspool_engine::process::ThreadOrdinal;
 use unspool_engine::thread::Thread;
 use unspool_events::{Event, ProcessEvent, SyncOperation, Synchronisation, ThreadEvent, ThreadId};
@@ -86,8 +87,8 @@ pub(super) fn begin_accesses(tracer: &Tracer, thread: &Thread) {
     if !tracer.recording.begin_accesses() {
         return;
     }
-    // What has been translated records nothing.
-    thread.process.code().cache.invalidate(0..u64::MAX);
+    // What has been translated records nothing, and keeps no registers for that.
+    clear_translations(tracer, thread);
     if let Some(trace) = of(thread) {
         trace.buffer.follow_selection();
         call_stack::record(thread, &mut trace.buffer);
@@ -152,7 +153,13 @@ pub(super) fn begin_file(tracer: &Tracer, thread: &Thread, alone: bool) {
         tracer.check_sites.forget();
     }
     tracer.skew.forget_others();
-    let convention = tracer.ownership.convention();
+    clear_translations(tracer, thread);
+}
+
+/// All code is translated anew, as it is to be from now on. The process has one thread, which does not
+/// go on in what was translated.
+fn clear_translations(tracer: &Tracer, thread: &Thread) {
+    let convention = Client::convention(tracer).unwrap_or(LookupConvention::Plain);
     thread.process.clear_translations(convention);
 }
 

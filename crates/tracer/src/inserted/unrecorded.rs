@@ -2,8 +2,9 @@
 
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::cache::FragmentId;
+use unspool_engine::translate::forced_splits::ForcedSplits;
 use unspool_engine::translate::insertion::Inserter;
-use unspool_engine::translate::superblock::Limits;
+use unspool_engine::translate::superblock::{Item, Limits};
 use unspool_engine::translate::walk::Walk;
 
 use super::parts::Parts;
@@ -12,23 +13,69 @@ use super::parts::Parts;
 pub(crate) struct Unrecorded {
     parts: Parts,
     pc: u64,
+    /// Whether control has been looked at: where it enters, if other clients keep registers, and else
+    /// before the first instruction.
+    is_hooked: bool,
 }
 
 impl Unrecorded {
     /// The superblock at `pc`.
     pub(crate) fn new(parts: Parts, pc: u64) -> Unrecorded {
-        Unrecorded { parts, pc }
+        Unrecorded {
+            parts,
+            pc,
+            is_hooked: false,
+        }
     }
 }
 
 impl Inserter for Unrecorded {
     fn limits(&self) -> &dyn Limits {
-        &self.parts
+        self
     }
 
     fn at_entry(&mut self, walk: &mut Walk) -> bool {
-        self.parts.hook(walk, self.pc)
+        self.is_hooked = self.parts.hook(walk, self.pc);
+        self.is_hooked
+    }
+
+    fn reached(&mut self, walk: &mut Walk, _item: &Item) {
+        if !self.is_hooked {
+            self.parts.hook(walk, self.pc);
+        }
     }
 
     fn keep(&mut self, _binding: Option<RegisterBinding>, _fragment: FragmentId) {}
+}
+
+/// As where accesses are recorded, but that no registers are kept for records: all code is translated
+/// anew when these begin.
+impl Limits for Unrecorded {
+    fn bound_registers(&self) -> usize {
+        0
+    }
+
+    fn word_bound(&self, _: &Item) -> usize {
+        0
+    }
+
+    fn forced_splits(&self) -> &ForcedSplits {
+        self.parts.forced_splits()
+    }
+
+    fn follows_calls(&self) -> bool {
+        self.parts.follows_calls()
+    }
+
+    fn is_function(&self, pc: u64) -> bool {
+        self.parts.is_function(pc)
+    }
+
+    fn ends_behind(&self, item: &Item) -> bool {
+        self.parts.ends_behind(item)
+    }
+
+    fn pairs_calls(&self) -> bool {
+        self.parts.pairs_calls()
+    }
 }
