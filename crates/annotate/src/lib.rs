@@ -1,7 +1,8 @@
 //! Tells Unspool about the program: which thread is which, and which part is of interest.
 //!
 //! Without Unspool the calls have no effect and cost a few instructions. With it they appear in the
-//! trace, and tracing and sampling (`--roi`) can be limited to regions, tracing to registered threads too. There is the same for C and C++: `include/unspool.h`.
+//! trace, and tracing and sampling (`--roi`) can be limited to regions, tracing to registered threads too. Intervals of a thread have figures of their own in `unspool
+//! openmp`. There is the same for C and C++: `include/unspool.h`.
 //!
 //! Needs no standard library and nothing else. On other processors than x86-64 the calls do
 //! nothing at all.
@@ -21,13 +22,14 @@
 //!
 //! Each call executes [`MARKER`], a no-operation instruction with a displacement that no
 //! compiler produces, with the [`Operation`] in `rdi` and its arguments in `rsi` and `rdx`.
-//! Unspool recognises it while it translates. Nothing is changed: no register, no flag. Regions also
-//! call functions that are there only while `unspool profile --roi` observes the program.
+//! Unspool recognises it while it translates. Nothing is changed: no register, no flag. Regions and
+//! intervals also call functions that are there only while `unspool profile --roi` or `unspool openmp` observes
+//! the program.
 #![no_std]
 #![deny(missing_docs)]
 
 mod mark;
 mod operation;
 
-pub use mark::{end_region, register_thread, start_region};
+pub use mark::{begin_interval, end_interval, end_region, register_thread, start_region};
 pub use operation::{MARKER, Operation};

@@ -8,7 +8,7 @@ use crate::operation::Operation;
 /// table that the loader fills, so that no linker settles before that it is not there.
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 macro_rules! call {
-    ($symbol:literal) => {{
+    ($symbol:literal ($($argument:expr => $type:ty),*)) => {{
         let address: usize;
         // SAFETY: reads a word of the program's own table.
         unsafe {
@@ -21,15 +21,17 @@ macro_rules! call {
         }
         if address != 0 {
             // SAFETY: who defines the function under this name means it so.
-            let function: extern "C" fn() = unsafe { core::mem::transmute(address) };
-            function();
+            let function: extern "C" fn($($type),*) = unsafe { core::mem::transmute(address) };
+            function($($argument),*);
         }
     }};
 }
 
 #[cfg(not(all(target_arch = "x86_64", target_os = "linux")))]
 macro_rules! call {
-    ($symbol:literal) => {};
+    ($symbol:literal ($($argument:expr => $type:ty),*)) => {
+        let _ = ($($argument,)*);
+    };
 }
 
 /// Gives the calling thread a number, by which the trace names it from now on, and a name
@@ -43,14 +45,32 @@ pub fn register_thread(number: i64, name: &CStr) {
 #[inline(always)]
 pub fn start_region() {
     mark(Operation::StartRegion, 0, core::ptr::null());
-    call!("unspool_profile_start_region");
+    call!("unspool_profile_start_region"());
 }
 
 /// Ends the region of interest, for all threads.
 #[inline(always)]
 pub fn end_region() {
     mark(Operation::EndRegion, 0, core::ptr::null());
-    call!("unspool_profile_end_region");
+    call!("unspool_profile_end_region"());
+}
+
+/// Begins an interval of this name in the calling thread: `unspool openmp` has figures of each. Intervals
+/// nest, and one may be entered often.
+#[inline(always)]
+pub fn begin_interval(name: &'static CStr) {
+    let start = name.as_ptr();
+    call!("unspool_openmp_enter_interval"(
+        start as u64 => u64,
+        start.cast() => *const u8,
+        name.count_bytes() => usize
+    ));
+}
+
+/// Ends the innermost interval of the calling thread.
+#[inline(always)]
+pub fn end_interval() {
+    call!("unspool_openmp_leave_interval"());
 }
 
 #[cfg(target_arch = "x86_64")]

@@ -79,7 +79,7 @@ fn schedule(compiler: Compiler) -> Result<(), Verdict> {
         let found = sentence(&report, LOOP);
         let promise = found.and_then(|sentence| {
             let chunk = between(sentence, "schedule(dynamic,", ")")?;
-            let saved = between(sentence, "would save about ", " s")?;
+            let saved = between(sentence, "may save about ", " s")?;
             Some((chunk, saved.parse::<f64>().ok()?))
         });
         let Some((chunk, promised)) = promise else {

@@ -1,5 +1,6 @@
 //! Every construct is seen, exactly as often as threads pass it, and at its line.
 
+use std::path::Path;
 use std::process::Command;
 
 use libtest_mimic::Trial;
@@ -41,7 +42,47 @@ pub(crate) fn trials() -> Vec<Trial> {
         let name = format!("constructs::intervals::{}", compiler.command());
         trial(name, move || intervals_of_the_program(compiler, &flags))
     });
-    counts.chain(optimised).chain(intervals).collect()
+    let rust = trial("constructs::intervals::rustc".to_owned(), intervals_in_rust);
+    let all = counts.chain(optimised).chain(intervals);
+    all.chain([rust]).collect()
+}
+
+/// The same in Rust, by the crate `unspool-annotate`.
+fn intervals_in_rust() -> Result<(), Verdict> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("openmp");
+    let crate_source = concat!(env!("CARGO_MANIFEST_DIR"), "/../annotate/src/lib.rs");
+    let of_folder = |name: &str| folder.join(name).to_string_lossy().into_owned();
+    let (library, object) = (of_folder("libunspool_annotate.rlib"), of_folder("region.o"));
+    let program = of_folder("intervals-rust");
+    let source = |name: &str| {
+        let path = programs().join("constructs").join(name);
+        path.to_string_lossy().into_owned()
+    };
+    let rustc = Path::new(env!("CARGO")).with_file_name("rustc");
+    let rustc = |words: &[&str]| {
+        let mut command = Command::new(&rustc);
+        command.args(["--edition", "2024", "-O"]).args(words);
+        command
+    };
+    let (part, main) = (source("region.c"), source("intervals.rs"));
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O1", "-g", "-fopenmp", "-c", "-o", &object, &part]);
+    let annotate = ["--crate-type", "rlib", "--crate-name", "unspool_annotate"];
+    let annotate: Vec<&str> = annotate
+        .into_iter()
+        .chain(["-o", &library, crate_source])
+        .collect();
+    let external = format!("unspool_annotate={library}");
+    let linked = format!("link-args={object} -fopenmp");
+    let words = ["--extern", &external, "-C", &linked, "-o", &program, &main];
+    for mut command in [gcc, rustc(&annotate), rustc(&words)] {
+        let made = command.output();
+        let made = made.map_err(|error| Verdict::Wrong(error.to_string()))?;
+        check(made.status.success(), || {
+            String::from_utf8_lossy(&made.stderr).into_owned()
+        })?;
+    }
+    told_intervals(Path::new(&program))
 }
 
 /// Intervals that the program tells of by the header have their names, levels and counts; alone, the
@@ -50,8 +91,11 @@ fn intervals_of_the_program(compiler: Compiler, flags: &[&str]) -> Result<(), Ve
     let source = programs().join("constructs/intervals.c");
     let header = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../annotate/include");
     let flags: Vec<&str> = flags.iter().copied().chain([header]).collect();
-    let program = build(&source, compiler, &flags)?;
-    let alone = Command::new(&program).output();
+    told_intervals(&build(&source, compiler, &flags)?)
+}
+
+fn told_intervals(program: &Path) -> Result<(), Verdict> {
+    let alone = Command::new(program).output();
     let alone = alone.map_err(|error| Verdict::Wrong(error.to_string()))?;
     check(alone.status.success() && alone.stdout == b"done\n", || {
         format!("{alone:?}")

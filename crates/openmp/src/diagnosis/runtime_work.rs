@@ -112,7 +112,7 @@ fn of_loop(place: &Place) -> Option<Finding> {
     if place.iterations == 0 || team < 2.0 {
         let saved = took / team;
         let sentence = format!(
-            "{said}: {} pieces, {piece} each; larger pieces would save up to {saved:.3} s",
+            "{said}: {} pieces, {piece} each; larger pieces may save up to {saved:.3} s",
             place.count
         );
         return Some((saved, sentence));
@@ -134,7 +134,7 @@ fn of_loop(place: &Place) -> Option<Finding> {
     }
     let sentence = format!(
         "{said}: {} pieces of about {now:.0} of {all:.0} iterations; an iteration takes {}, fetching a \
-         piece {piece}; schedule(dynamic,{chunk}) would save about {saved:.3} s, and schedule(static) \
+         piece {piece}; schedule(dynamic,{chunk}) may save about {saved:.3} s, and schedule(static) \
          no less if all iterations take equally long; a piece is worth fetching from about {} on",
         place.count,
         Duration(better.each),

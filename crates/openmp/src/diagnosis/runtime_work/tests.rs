@@ -54,7 +54,7 @@ fn a_larger_chunk_saves_what_fetching_takes() {
         "{sentence}"
     );
     assert!(
-        sentence.contains("schedule(dynamic,8192) would save about 0.500 s"),
+        sentence.contains("schedule(dynamic,8192) may save about 0.500 s"),
         "{sentence}"
     );
 }
