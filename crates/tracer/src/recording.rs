@@ -156,6 +156,12 @@ impl Recording {
         self.has_begun.load(Ordering::Acquire)
     }
 
+    /// The process has one thread again: it is a forked child.
+    pub(crate) fn start_alone(&self) {
+        self.has_begun
+            .store(!self.plan.concurrent_only, Ordering::Release);
+    }
+
     /// From now on they are. Returns whether they were not before.
     pub(crate) fn begin_accesses(&self) -> bool {
         !self.has_begun.swap(true, Ordering::AcqRel)

@@ -151,6 +151,7 @@ pub(super) fn begin_file(tracer: &Tracer, thread: &Thread, alone: bool) {
     tracer.ownership.forget(alone);
     if alone {
         tracer.check_sites.forget();
+        tracer.recording.start_alone();
     }
     tracer.skew.forget_others();
     clear_translations(tracer, thread);

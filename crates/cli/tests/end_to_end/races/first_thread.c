@@ -1,10 +1,13 @@
 // A thread is created below calls of every kind, and races with what creates it: `counter`. The argument says
-// where: in recursion, in a function that the C library calls, or in a handler of signals.
+// where: in recursion, in a function that the C library calls, in a handler of signals, or in a child of a process
+// that has a thread more.
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static volatile long counter;
 static volatile long alone[1024];
@@ -47,6 +50,27 @@ static void handles(int signal) {
     creates();
 }
 
+static void *rests(void *nothing) {
+    pause();
+    return nothing;
+}
+
+static int forks(void) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, rests, NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        // Nobody else is there.
+        for (int round = 0; round < 100000; round++)
+            alone[0]++;
+        recurses(5);
+        return 0;
+    }
+    int status;
+    waitpid(child, &status, 0);
+    return status;
+}
+
 int main(int count, char **arguments) {
     const char *where = count > 1 ? arguments[1] : "recursion";
     for (int place = 0; place < 1024; place++)
@@ -62,6 +86,8 @@ int main(int count, char **arguments) {
     } else if (!strcmp(where, "handler")) {
         signal(SIGUSR1, handles);
         raise(SIGUSR1);
+    } else if (!strcmp(where, "child")) {
+        return forks();
     }
     return 0;
 }

@@ -23,6 +23,8 @@ pub(super) fn trials() -> Vec<Trial> {
         }
         let name = format!("races::first_thread::none::{}", build.compiled());
         trials.push(trial(name, move |scratch| records_nothing(scratch, build)));
+        let name = format!("races::first_thread::child::{}", build.compiled());
+        trials.push(trial(name, move |scratch| in_a_child(scratch, build)));
     }
     trials
 }
@@ -88,6 +90,57 @@ fn as_over_a_whole_trace(scratch: &Scratch, build: Build, place: &str) -> Result
             format!("the stacks are {found:#?}, over the whole {expected:#?}"),
             &live,
         )),
+    }
+}
+
+/// The file that a child writes where its parent writes this one.
+fn of_child(scratch: &Scratch, parents: &str) -> Result<PathBuf, Verdict> {
+    let start = format!("{parents}.");
+    let files = std::fs::read_dir(scratch.path())?.flatten();
+    let mut names = files.map(|file| file.path());
+    let is_childs = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with(&start)
+    };
+    names
+        .find(is_childs)
+        .ok_or_else(|| Verdict::Wrong(format!("no child has written {start}…")))
+}
+
+/// A child has one thread, however many its parent has.
+fn in_a_child(scratch: &Scratch, build: Build) -> Result<(), Verdict> {
+    let program = build.of(scratch, &source())?;
+    let (trace, to) = (scratch.path().join("trace"), scratch.path().join("answer"));
+    let live = unspool(scratch, &["race", "--json", "-o"]).arguments([
+        to.as_os_str(),
+        "--record".as_ref(),
+        trace.as_os_str(),
+        "--".as_ref(),
+        program.as_os_str(),
+        "child".as_ref(),
+    ]);
+    run(scratch, &live)?;
+    let text = std::fs::read_to_string(of_child(scratch, "answer")?)?;
+    let childs: Value = serde_json::from_str(&text)
+        .map_err(|problem| Verdict::Wrong(format!("no JSON: {problem}")))?;
+    let of_main = |stack: &Vec<String>| {
+        stack.iter().any(|it| it == "creates") && stack.iter().any(|it| it == "main")
+    };
+    if childs["trace_is_whole"] != true || !stacks(&childs).iter().any(of_main) {
+        return Err(told(format!("the child's answer: {childs:#}"), &live));
+    }
+    let info = unspool(scratch, &["info", "--json"]).arguments([of_child(scratch, "trace")?]);
+    let info = run_well(scratch, &info)?.stdout_text();
+    let info: Value = serde_json::from_str(&info)
+        .map_err(|problem| Verdict::Wrong(format!("no JSON: {problem}")))?;
+    let threads = info["threads"].as_array().into_iter().flatten();
+    let accesses: u64 = threads
+        .filter_map(|thread| thread["accesses"].as_u64())
+        .sum();
+    // What it does alone is more.
+    match (1000..100_000).contains(&accesses) {
+        true => Ok(()),
+        false => Err(told(format!("{accesses} accesses are recorded"), &live)),
     }
 }
 
