@@ -1,8 +1,8 @@
 // Of two inner regions beside each other one takes longer, and is uneven itself: what is saved in the
 // other one, which is uneven as well, nobody would notice.
-// planted: desynchronisation 0.64
-// planted: serial_part 0.26
-// productive: 0.7
+// planted: desynchronisation 1.36
+// planted: serial_part 0.68
+// productive: 1.16
 // diagnosis: fork regions of their own that take unequally long
 // diagnosis: in the region that thread 0 forks
 // threads: 4
@@ -17,7 +17,7 @@ int main(int count, char **words)
         int is_long = omp_get_thread_num() == 0;
 #pragma omp parallel for schedule(static, 1) num_threads(2)
         for (int i = 0; i < 2; i++)
-            work(!planted ? 175 : is_long ? 100 + 300 * i : 60 + 80 * i);
+            work(!planted ? 290 : is_long ? 200 + 600 * i : 40 + 80 * i);
     }
     return 0;
 }
