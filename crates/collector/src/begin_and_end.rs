@@ -1,7 +1,8 @@
 //! What this library does when it is loaded, and when the process ends.
 
-use crate::{fork, process, thread};
 use unspool_preload::clock;
+
+use crate::{fork, process, thread};
 
 fn begin() {
     clock::choose();

@@ -3,10 +3,10 @@
 
 use std::sync::MutexGuard;
 
+use unspool_preload::clock;
 use unspool_preload::fork::{self, HeldAcrossFork, Locks};
 
 use crate::{arena, intervals, modules, process, thread, thread_slots};
-use unspool_preload::clock;
 
 /// All locks of this library. Whoever takes several takes them in this order.
 struct AllLocks {

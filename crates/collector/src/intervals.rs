@@ -6,9 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use unspool_openmp_record::ConstructKind;
 use unspool_openmp_record::layout::description;
+use unspool_preload::clock;
 
 use crate::{arena, thread};
-use unspool_preload::clock;
 
 /// Numbers of names that have been described.
 pub(crate) type Described = BTreeSet<u64>;

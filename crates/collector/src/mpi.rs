@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use unspool_openmp_record::ConstructKind;
 use unspool_openmp_record::layout::description;
+use unspool_preload::clock;
 use unspool_preload::symbols;
 
 use crate::caller::return_address;
 use crate::runtime_function::call_real;
 use crate::{arena, process, thread};
-use unspool_preload::clock;
 
 /// A function of MPI.
 #[derive(Debug)]

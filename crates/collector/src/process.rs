@@ -8,10 +8,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use unspool_container::{Order, TraceHeader, in_place};
 use unspool_openmp_record::layout::{process_block, runtime, stream};
+use unspool_preload::clock;
 
 use crate::arena::{self, Fields};
 use crate::modules;
-use unspool_preload::clock;
 
 /// Where records go; nothing where nobody wants them.
 static DIRECTORY: OnceLock<Option<PathBuf>> = OnceLock::new();

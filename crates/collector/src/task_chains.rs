@@ -26,6 +26,8 @@ pub(crate) enum Dependence {
 #[derive(Debug)]
 pub(crate) struct CreatedTask {
     before: Vec<Arc<Ended>>,
+    /// The longest chain of others before it, which have ended.
+    longest_ended: u64,
     ended: Arc<Ended>,
 }
 
@@ -97,7 +99,7 @@ impl TaskChains {
         dependences: impl Iterator<Item = (u64, Dependence)>,
     ) -> CreatedTask {
         let ended = Arc::new(Ended::default());
-        let mut before = Vec::new();
+        let (mut before, mut longest_ended) = (Vec::new(), 0);
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         for (place, dependence) in dependences {
             let place = places.entry((creator, place)).or_default();
@@ -110,15 +112,17 @@ impl TaskChains {
                     place.forget_ended();
                 }
                 Dependence::Writes => {
-                    let longest_read = Ended(AtomicU64::new(place.longest_read));
-                    before.push(Arc::new(longest_read));
                     before.extend(place.readers.drain(..).filter(|one| others(&one)));
-                    place.longest_read = 0;
+                    longest_ended = std::mem::take(&mut place.longest_read).max(longest_ended);
                     place.writer = Some(Arc::clone(&ended));
                 }
             }
         }
-        CreatedTask { before, ended }
+        CreatedTask {
+            before,
+            longest_ended,
+            ended,
+        }
     }
 
     /// A task ends, after so many ticks of its own; says by how much that has made the longest chain
@@ -137,7 +141,7 @@ impl CreatedTask {
     pub(crate) fn begin(self) -> RunningTask {
         let chains = self.before.iter().map(|before| before.get());
         RunningTask {
-            before: chains.max().unwrap_or(0),
+            before: chains.fold(self.longest_ended, u64::max),
             ended: self.ended,
         }
     }

@@ -6,7 +6,6 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError, TryLockError};
 use std::time::Duration;
 
 use unspool_openmp_record::original::{self, Interval, Item, Statistics, ThreadTrace, trace_name};
-
 use unspool_preload::clock::{self, now};
 
 use crate::strings::{Meaning, RUN, meaning_of};
@@ -422,7 +421,7 @@ impl TimeScale {
     fn now() -> TimeScale {
         TimeScale {
             start: clock::start().0,
-            a_tick: clock::nanoseconds_a_tick() / 1e6,
+            a_tick: 1e-6 / clock::ticks_a_nanosecond(now(), clock::monotonic_ns()),
         }
     }
 

@@ -14,7 +14,7 @@ mod tokens;
 use std::collections::HashSet;
 
 use crate::events::Events;
-use crate::short::Procedures;
+use crate::short_procedures::Procedures;
 use crate::{InstrumentError, LeftOut};
 
 /// The instrumented source.
@@ -24,12 +24,10 @@ pub(super) fn instrument(
     left_out: &LeftOut,
 ) -> Result<String, InstrumentError> {
     // What is short is known when all has been read.
-    let mut first = Writer::new(source, file, left_out);
+    let mut first = Writer::new(source, file, left_out.clone());
     first.declarations(0, source.len())?;
-    let mut writer = Writer {
-        short: first.procedures.short(),
-        ..Writer::new(source, file, left_out)
-    };
+    let left_out = left_out.and(first.procedures.short());
+    let mut writer = Writer::new(source, file, left_out);
     let body = writer.declarations(0, source.len())?;
     let strings = writer.events.strings();
     Ok(preamble(&strings) + &body)
@@ -118,11 +116,9 @@ fn enter_block(what: &str, begin: &str, handle: usize) -> String {
 struct Writer<'source> {
     source: &'source str,
     events: Events,
-    left_out: &'source LeftOut,
+    left_out: LeftOut,
     /// Names of macros with arguments that the source defines.
     macros: HashSet<&'source str>,
-    /// Procedures that are no events.
-    short: HashSet<String>,
     procedures: Procedures,
     /// Whether it is in a loop that threads share.
     is_in_shared_loop: bool,
@@ -131,13 +127,12 @@ struct Writer<'source> {
 }
 
 impl<'source> Writer<'source> {
-    fn new(source: &'source str, file: &str, left_out: &'source LeftOut) -> Writer<'source> {
+    fn new(source: &'source str, file: &str, left_out: LeftOut) -> Writer<'source> {
         Writer {
             source,
             events: Events::new(file),
             left_out,
             macros: not_calls::macros(source),
-            short: HashSet::new(),
             procedures: Procedures::default(),
             is_in_shared_loop: false,
             loops: 0,

@@ -15,7 +15,7 @@ mod words;
 use std::collections::HashSet;
 
 use crate::events::Events;
-use crate::short::Procedures;
+use crate::short_procedures::Procedures;
 use crate::{InstrumentError, LeftOut};
 use form::Form;
 use loops::Loop;
@@ -29,12 +29,11 @@ pub(super) fn instrument(
     left_out: &LeftOut,
 ) -> Result<String, InstrumentError> {
     // What is short is known when all has been read.
-    let first = write(source, file, is_fixed, left_out, Known::default())?;
-    let known = Known {
-        short: first.procedures.short(),
-        plain_loops: first.plain_loops,
-    };
-    let mut writer = write(source, file, is_fixed, left_out, known)?;
+    // Names are the same in any case.
+    let left_out = left_out.and(left_out.names.iter().map(|name| name.to_lowercase()));
+    let first = write(source, file, is_fixed, left_out.clone(), HashSet::new())?;
+    let left_out = left_out.and(first.procedures.short());
+    let mut writer = write(source, file, is_fixed, left_out, first.plain_loops)?;
     let module = writer.handles_module();
     Ok(module + &writer.text)
 }
@@ -44,8 +43,8 @@ fn write(
     source: &str,
     file: &str,
     is_fixed: bool,
-    left_out: &LeftOut,
-    known: Known,
+    left_out: LeftOut,
+    known_plain_loops: HashSet<usize>,
 ) -> Result<Writer, InstrumentError> {
     let stem: String = file
         .rsplit('/')
@@ -61,15 +60,8 @@ fn write(
         form: if is_fixed { Form::Fixed } else { Form::Free },
         module: format!("unspool_{stem}"),
         events: Events::new(file),
-        left_out: LeftOut {
-            names: left_out
-                .names
-                .iter()
-                .map(|name| name.to_lowercase())
-                .collect(),
-            ..left_out.clone()
-        },
-        known,
+        left_out,
+        known_plain_loops,
         procedures: Procedures::default(),
         plain_loops: HashSet::new(),
         text: String::new(),
@@ -135,23 +127,16 @@ struct Atomic {
     is_done: bool,
 }
 
-/// What reading the source once has told.
-#[derive(Default)]
-struct Known {
-    /// Procedures that are no events.
-    short: HashSet<String>,
-    /// The lines of loops that only compute.
-    plain_loops: HashSet<usize>,
-}
-
 struct Writer {
     form: Form,
     module: String,
     events: Events,
     left_out: LeftOut,
-    known: Known,
     procedures: Procedures,
+    /// The lines of loops that only compute: those found, and those that reading the source before has
+    /// found.
     plain_loops: HashSet<usize>,
+    known_plain_loops: HashSet<usize>,
     text: String,
     open: Vec<Open>,
     loops: Vec<Loop>,

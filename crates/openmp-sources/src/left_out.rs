@@ -1,5 +1,7 @@
 //! What is no event, of what could be one.
 
+use std::collections::HashSet;
+
 /// What is left out where it costs more than it tells: events of what is short and happens often.
 /// Constructs of OpenMP, locks and intervals always are events.
 #[derive(Debug, Clone, Default)]
@@ -11,20 +13,24 @@ pub struct LeftOut {
     /// Loops that threads do not share.
     pub loops: bool,
     /// Names of procedures whose bodies and calls are left out; in Fortran in any case.
-    pub names: Vec<String>,
+    pub names: HashSet<String>,
 }
 
 impl LeftOut {
+    /// The same without these procedures, too.
+    pub(crate) fn and(&self, names: impl Iterator<Item = String>) -> LeftOut {
+        LeftOut {
+            names: self.names.iter().cloned().chain(names).collect(),
+            ..*self
+        }
+    }
+
     pub(crate) fn has_call(&self, name: &str) -> bool {
         // Locks are more than calls.
-        !name.starts_with('@') && (self.calls || self.has(name))
+        !name.starts_with('@') && (self.calls || self.names.contains(name))
     }
 
     pub(crate) fn has_function(&self, name: &str) -> bool {
-        self.functions || self.has(name)
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.names.iter().any(|one| one == name)
+        self.functions || self.names.contains(name)
     }
 }

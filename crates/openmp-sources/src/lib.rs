@@ -28,7 +28,7 @@ mod fortran;
 mod instrument;
 mod language;
 mod left_out;
-mod short;
+mod short_procedures;
 
 #[cfg(test)]
 mod tests;

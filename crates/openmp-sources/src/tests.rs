@@ -423,7 +423,7 @@ end subroutine
         (left_out(|it| it.functions = true), [4, 0, 1, 1]),
         (left_out(|it| it.loops = true), [4, 2, 0, 1]),
         (
-            left_out(|it| it.names = vec!["small".to_owned()]),
+            left_out(|it| it.names = ["small".to_owned()].into()),
             [3, 1, 1, 1],
         ),
     ];
@@ -433,7 +433,7 @@ end subroutine
         assert_eq!(found, expected, "{left_out:?}");
     }
     // C tells apart what Fortran does not.
-    let other = left_out(|it| it.names = vec!["SMALL".to_owned()]);
+    let other = left_out(|it| it.names = ["SMALL".to_owned()].into());
     assert_eq!(kinds(c, Language::C, &other), [4, 2, 1, 1]);
     assert_eq!(kinds(fortran, Language::FreeFortran, &other), [3, 1, 1, 1]);
 }

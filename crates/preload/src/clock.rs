@@ -69,26 +69,20 @@ pub fn start() -> (u64, u64) {
     )
 }
 
-/// How many nanoseconds a tick takes, as both clocks have run since the process started.
-pub fn nanoseconds_a_tick() -> f64 {
+/// How many ticks a nanosecond has, as both clocks have run since the process started; `now_ticks` and
+/// `now_ns` are what they show.
+pub fn ticks_a_nanosecond(now_ticks: u64, now_ns: u64) -> f64 {
     if !is_processor_clock() {
         return 1.0;
     }
     let (start_ticks, start_ns) = start();
-    let passed = monotonic_ns().saturating_sub(start_ns) as f64;
-    passed / now().saturating_sub(start_ticks).max(1) as f64
+    let ticks = now_ticks.saturating_sub(start_ticks).max(1) as f64;
+    ticks / now_ns.saturating_sub(start_ns).max(1) as f64
 }
 
-/// So many nanoseconds in ticks, as both clocks have run since the process started; `now_ticks` and
-/// `now_ns` are what they show.
+/// So many nanoseconds in ticks, by [`ticks_a_nanosecond`].
 pub fn ticks(ns: u64, now_ticks: u64, now_ns: u64) -> u64 {
-    if !is_processor_clock() {
-        return ns;
-    }
-    let (start_ticks, start_ns) = start();
-    let ticks = now_ticks.saturating_sub(start_ticks) as f64;
-    let passed = now_ns.saturating_sub(start_ns).max(1) as f64;
-    (ns as f64 * (ticks / passed)) as u64
+    (ns as f64 * ticks_a_nanosecond(now_ticks, now_ns)) as u64
 }
 
 /// Now, by the system's monotonic clock.

@@ -232,9 +232,7 @@ impl Ownership {
         if self.is_on() && !self.is_checking() {
             let mut code = process.code();
             self.checking.store(true, Ordering::Relaxed);
-            process
-                .clients
-                .clear_translations(&mut code.cache, self.convention());
+            process.clients.clear_translations(&mut code.cache);
         }
     }
 }

@@ -36,7 +36,7 @@ fn left_out(typed: &OpenmpArguments) -> LeftOut {
         calls: has(LeftOutChoice::Calls),
         functions: has(LeftOutChoice::Functions),
         loops: has(LeftOutChoice::Loops),
-        names: typed.leave_out_procedures.clone(),
+        names: typed.leave_out_procedures.iter().cloned().collect(),
     }
 }
 

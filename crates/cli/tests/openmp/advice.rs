@@ -1,6 +1,8 @@
 //! The diagnosis's advice is taken: the time falls by about as much as is promised,
 //! and what was lost is no more.
 
+mod taken;
+
 use std::process::Command;
 use std::sync::PoisonError;
 
@@ -22,15 +24,19 @@ pub(crate) fn trials() -> Vec<Trial> {
         trials.push(trial(name("schedule"), move || schedule(compiler)));
         trials.push(trial(name("tasks"), move || tasks(compiler)));
     }
+    trials.extend(taken::trials());
     trials
+}
+
+/// What a report says.
+fn sentences(report: &Value) -> impl Iterator<Item = &str> {
+    let sentences = report["diagnosis"].as_array().into_iter().flatten();
+    sentences.filter_map(Value::as_str)
 }
 
 /// The first sentence of a report that begins so.
 fn sentence<'report>(report: &'report Value, beginning: &str) -> Option<&'report str> {
-    let sentences = report["diagnosis"].as_array().into_iter().flatten();
-    sentences
-        .filter_map(Value::as_str)
-        .find(|sentence| sentence.starts_with(beginning))
+    sentences(report).find(|sentence| sentence.starts_with(beginning))
 }
 
 fn lost(report: &Value, class: &str) -> f64 {

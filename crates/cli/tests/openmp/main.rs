@@ -15,7 +15,6 @@ mod instrumented;
 mod planted;
 mod processors;
 mod shown;
-mod taken;
 mod troubled;
 mod witness;
 
@@ -26,7 +25,6 @@ fn main() {
     let mut trials: Vec<Trial> = planted::trials();
     trials.extend(attempts::trials());
     trials.extend(advice::trials());
-    trials.extend(taken::trials());
     trials.extend(troubled::trials());
     trials.extend(processors::trials());
     trials.extend(instrumented::trials());

@@ -1,11 +1,11 @@
 //! Locks and nested locks, by their names in C and in Fortran.
 
 use unspool_openmp_record::ConstructKind;
+use unspool_preload::clock;
 
 use crate::caller::return_address;
 use crate::runtime_function::{RuntimeFunction, call_real};
 use crate::thread;
-use unspool_preload::clock;
 
 macro_rules! locks {
     ($($name:ident $text:literal $test_text:literal;)*) => {$(

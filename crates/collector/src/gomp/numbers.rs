@@ -3,10 +3,11 @@
 //! gcc divides loops with a static schedule in the program itself. All that the runtime sees
 //! of them is that a thread asks first for the number of threads and then for its own.
 
+use unspool_preload::clock;
+
 use crate::caller::return_address;
 use crate::runtime_function::{RuntimeFunction, call_real};
 use crate::thread::{self, Thread};
-use unspool_preload::clock;
 
 /// A loop asks for both numbers within so many bytes of code.
 const CLOSE: u64 = 64;

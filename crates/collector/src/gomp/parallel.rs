@@ -6,6 +6,7 @@
 use std::ffi::c_void;
 
 use unspool_openmp_record::layout::{runtime, schedule};
+use unspool_preload::clock;
 
 use super::watched;
 use super::worksharing::{Start, iterations};
@@ -15,7 +16,6 @@ use crate::process;
 use crate::runtime_function::{Real, RuntimeFunction, call_real};
 use crate::team::{RegionCode, Team};
 use crate::thread::{self, Thread};
-use unspool_preload::clock;
 
 type Body = unsafe extern "C-unwind" fn(*mut c_void);
 

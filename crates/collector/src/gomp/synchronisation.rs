@@ -2,12 +2,12 @@
 
 use unspool_openmp_record::ConstructKind;
 use unspool_openmp_record::layout::process_block;
+use unspool_preload::clock;
 
 use super::watched;
 use crate::arena;
 use crate::caller::return_address;
 use crate::runtime_function::{RuntimeFunction, call_real};
-use unspool_preload::clock;
 
 /// Functions that wait and are left when the wait is over.
 macro_rules! waits {

@@ -1,11 +1,11 @@
 //! Target regions and transfers, as the thread that waits for a device sees them.
 
 use unspool_openmp_record::ConstructKind;
+use unspool_preload::clock;
 
 use super::watched;
 use crate::caller::return_address;
 use crate::runtime_function::{RuntimeFunction, call_real};
-use unspool_preload::clock;
 
 /// Whether there is a device to wait for. Without one, the calling thread does itself what
 /// is in target regions: that is no waiting.

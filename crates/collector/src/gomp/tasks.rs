@@ -8,6 +8,7 @@
 use std::ffi::c_void;
 
 use unspool_openmp_record::ConstructKind;
+use unspool_preload::clock;
 
 use super::dependences::Dependences;
 use super::watched;
@@ -15,7 +16,6 @@ use crate::caller::return_address;
 use crate::runtime_function::{RuntimeFunction, call_real};
 use crate::task_chains::CreatedTask;
 use crate::thread;
-use unspool_preload::clock;
 
 type Body = unsafe extern "C-unwind" fn(*mut c_void);
 type Copy = unsafe extern "C-unwind" fn(*mut c_void, *mut c_void);

@@ -2,13 +2,13 @@
 
 use unspool_openmp_record::ConstructKind;
 use unspool_openmp_record::layout::schedule;
+use unspool_preload::clock;
 
 use super::watched;
 use crate::caller::return_address;
 use crate::loop_schedule::{self, AT_RUN_TIME, of_gomp};
 use crate::runtime_function::{RuntimeFunction, call_real};
 use crate::thread::Thread;
-use unspool_preload::clock;
 
 /// What is not counted in iterations, or nests several loops.
 const UNKNOWN: u64 = 0;

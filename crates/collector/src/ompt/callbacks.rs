@@ -4,13 +4,13 @@ use std::ffi::{c_int, c_uint, c_void};
 
 use unspool_openmp_record::ConstructKind;
 use unspool_openmp_record::layout::{self, process_block, schedule};
+use unspool_preload::clock;
 
 use super::runtime;
 use super::types::{Data, DependenceData, INITIAL_TASK, LEAGUE, dependence, endpoint, status};
 use crate::task_chains::{CreatedTask, Dependence};
 use crate::team::{RegionCode, Team};
 use crate::{arena, process, thread};
-use unspool_preload::clock;
 
 /// A team that was not made: everything is skipped.
 fn team_of(region: *mut Data) -> *mut Team {

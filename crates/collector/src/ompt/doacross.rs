@@ -2,11 +2,11 @@
 //! compilers call for it is stood in for.
 
 use unspool_openmp_record::ConstructKind;
+use unspool_preload::clock;
 
 use crate::caller::return_address;
 use crate::runtime_function::{RuntimeFunction, call_real};
 use crate::thread;
-use unspool_preload::clock;
 
 // SAFETY: the name is LLVM's, in whose place this stands, with its arguments.
 #[unsafe(no_mangle)]

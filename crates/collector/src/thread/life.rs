@@ -10,11 +10,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use unspool_openmp_record::ConstructKind;
 use unspool_openmp_record::layout::process_block;
+use unspool_preload::clock;
 
 use super::processor::LastReading;
 use super::{Constructs, Thread, arena, current as pointer, thread_slots};
 use crate::process;
-use unspool_preload::clock;
 
 /// What threads left that have ended.
 #[derive(Debug)]

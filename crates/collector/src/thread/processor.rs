@@ -5,11 +5,11 @@
 //! is enough to look where it has been at something for long: a thread that was preempted has.
 
 use unspool_openmp_record::layout::thread_block;
+use unspool_preload::clock;
 
 use super::{Thread, construct};
 use crate::construct::Node;
 use crate::processor_time::{ProcessorTime, without_processor_ns};
-use unspool_preload::clock;
 
 /// How long a thread may be at something, in ticks, before it is looked whether it ran.
 pub(super) const LOOK_AFTER_TICKS: u64 = 1 << 20;

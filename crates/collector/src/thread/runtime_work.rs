@@ -4,10 +4,10 @@
 
 use unspool_openmp_record::ConstructKind;
 use unspool_openmp_record::layout::{construct, frame};
+use unspool_preload::clock;
 
 use super::Thread;
 use crate::construct::Node;
-use unspool_preload::clock;
 
 /// One call of so many is timed.
 const TIMED: u64 = 16;

@@ -248,11 +248,10 @@ impl Process {
         self.clients.convention()
     }
 
-    /// Makes all translations unreachable; those that come find `convention` where indirect branches
-    /// arrive.
-    pub fn clear_translations(&self, convention: LookupConvention) {
-        let mut code = self.code();
-        self.clients.clear_translations(&mut code.cache, convention);
+    /// Makes all translations unreachable; those that come find where indirect branches arrive what
+    /// clients wish now.
+    pub fn clear_translations(&self) {
+        self.clients.clear_translations(&mut self.code().cache);
     }
 
     /// Whether the process is ending.

@@ -178,7 +178,7 @@ impl Writer<'_> {
             self.procedures.add(name, is_short);
         }
         let begin = match name {
-            Some(name) if !self.left_out.has_function(&name) && !self.short.contains(&name) => {
+            Some(name) if !self.left_out.has_function(&name) => {
                 let handle = self.event("function", Some(name), at, end);
                 enter_block("function", "func_begin", handle)
             }

@@ -112,9 +112,7 @@ impl Writer<'_> {
                 let end = self.semicolon(at)?;
                 let text = &self.source[at..end];
                 let name = called(text, &self.macros);
-                let is_event =
-                    |name: &String| !self.left_out.has_call(name) && !self.short.contains(name);
-                let Some(name) = name.filter(is_event) else {
+                let Some(name) = name.filter(|name| !self.left_out.has_call(name)) else {
                     return Ok((text.to_owned(), end));
                 };
                 let handle = self.event("func_call", Some(name), at, at);

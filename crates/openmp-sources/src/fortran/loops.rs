@@ -90,7 +90,7 @@ impl Writer {
         };
         // There are many such, and all that they are is work of the loop that threads share.
         let is_in_shared_loop = (self.open.iter()).any(|open| open.state == LoopState::Expected(0));
-        let is_part = is_in_shared_loop && self.known.plain_loops.contains(&line);
+        let is_part = is_in_shared_loop && self.known_plain_loops.contains(&line);
         if !may_add
             || !self.may_call()
             || self.left_out.loops

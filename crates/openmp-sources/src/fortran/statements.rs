@@ -154,7 +154,7 @@ impl Writer {
             other if other.starts_with("omp_") || other.starts_with("dbg_") => None,
             other => Some(other.to_owned()),
         }
-        .filter(|name| !self.left_out.has_call(name) && !self.known.short.contains(name))
+        .filter(|name| !self.left_out.has_call(name))
     }
 }
 

@@ -141,7 +141,6 @@ impl Writer {
         }
         if let Unit::Procedure { name, .. } = &unit.unit
             && !self.left_out.has_function(name)
-            && !self.known.short.contains(name)
         {
             let handle = self.events.add("function", Some(name.clone()), unit.line);
             self.events.end(handle, line);

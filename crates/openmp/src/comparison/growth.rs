@@ -16,7 +16,7 @@ pub struct Growth {
 }
 
 /// Growth that is told: more than a quarter, because two runs of the same program on a machine that
-/// others use differ by up to a fifth anyway, and so much that it would be felt.
+/// others use differ by a good part of that anyway, and so much that it would be felt.
 const LEAST_SHARE: f64 = 0.25;
 const LEAST_NS: u64 = 500_000;
 

@@ -40,12 +40,16 @@ impl Regions {
                 *waited = waited.saturating_add(Regions::waited_in_ns(one));
             }
         }
-        for (index, one) in process.constructs.iter().enumerate() {
-            regions.saves_at_most[index] =
-                seconds(regions.waited_ns[index]) / one.team.max(1) as f64;
+        for index in 0..count {
+            regions.saves_at_most[index] = regions.alone(process, index);
         }
         nested::bound(process, &mut regions);
         regions
+    }
+
+    /// How much earlier a region itself can end if nobody waits in it, in seconds.
+    fn alone(&self, process: &Process, region: usize) -> f64 {
+        seconds(self.waited_ns[region]) / process.constructs[region].team.max(1) as f64
     }
 
     /// How much earlier a region, or one around it, can end if nobody waits in it, in seconds.

@@ -2,8 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use unspool_code_cache::binding::LookupConvention;
-use unspool_engine::client::{Client, Inheritance};
+use unspool_engine::client::Inheritance;
 use unspool_engine::process::ThreadOrdinal;
 use unspool_engine::thread::Thread;
 use unspool_events::{Event, ProcessEvent, SyncOperation, Synchronisation, ThreadEvent, ThreadId};
@@ -88,7 +87,7 @@ pub(super) fn begin_accesses(tracer: &Tracer, thread: &Thread) {
         return;
     }
     // What has been translated records nothing, and keeps no registers for that.
-    clear_translations(tracer, thread);
+    thread.process.clear_translations();
     if let Some(trace) = of(thread) {
         trace.buffer.follow_selection();
         call_stack::record(thread, &mut trace.buffer);
@@ -154,14 +153,7 @@ pub(super) fn begin_file(tracer: &Tracer, thread: &Thread, alone: bool) {
         tracer.recording.start_alone();
     }
     tracer.skew.forget_others();
-    clear_translations(tracer, thread);
-}
-
-/// All code is translated anew, as it is to be from now on. The process has one thread, which does not
-/// go on in what was translated.
-fn clear_translations(tracer: &Tracer, thread: &Thread) {
-    let convention = Client::convention(tracer).unwrap_or(LookupConvention::Plain);
-    thread.process.clear_translations(convention);
+    thread.process.clear_translations();
 }
 
 /// What says where the thread's own memory is.

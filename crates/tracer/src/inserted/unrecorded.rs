@@ -13,19 +13,12 @@ use super::parts::Parts;
 pub(crate) struct Unrecorded {
     parts: Parts,
     pc: u64,
-    /// Whether control has been looked at: where it enters, if other clients keep registers, and else
-    /// before the first instruction.
-    is_hooked: bool,
 }
 
 impl Unrecorded {
     /// The superblock at `pc`.
     pub(crate) fn new(parts: Parts, pc: u64) -> Unrecorded {
-        Unrecorded {
-            parts,
-            pc,
-            is_hooked: false,
-        }
+        Unrecorded { parts, pc }
     }
 }
 
@@ -35,14 +28,7 @@ impl Inserter for Unrecorded {
     }
 
     fn at_entry(&mut self, walk: &mut Walk) -> bool {
-        self.is_hooked = self.parts.hook(walk, self.pc);
-        self.is_hooked
-    }
-
-    fn reached(&mut self, walk: &mut Walk, _item: &Item) {
-        if !self.is_hooked {
-            self.parts.hook(walk, self.pc);
-        }
+        self.parts.hook(walk, self.pc)
     }
 
     fn keep(&mut self, _binding: Option<RegisterBinding>, _fragment: FragmentId) {}

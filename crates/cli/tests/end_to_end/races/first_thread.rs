@@ -2,7 +2,7 @@
 //! company: as in a trace of the whole.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use libtest_mimic::Trial;
 use serde_json::Value;
@@ -49,21 +49,32 @@ fn stacks(answer: &Value) -> BTreeSet<Vec<String>> {
     sides.chain(created).map(functions).collect()
 }
 
+fn json(text: &str) -> Result<Value, Verdict> {
+    serde_json::from_str(text).map_err(|problem| Verdict::Wrong(format!("no JSON: {problem}")))
+}
+
 fn answer(scratch: &Scratch, command: &Invocation) -> Result<Value, Verdict> {
     run(scratch, command)?;
-    let text = std::fs::read_to_string(scratch.path().join("answer"))?;
-    serde_json::from_str(&text).map_err(|problem| Verdict::Wrong(format!("no JSON: {problem}")))
+    json(&std::fs::read_to_string(scratch.path().join("answer"))?)
+}
+
+/// Looks for races while a program runs that creates its thread at this place, by a command that begins
+/// so; the answer is in `answer`.
+fn live(scratch: &Scratch, command: &[&str], (program, place): (&Path, &str)) -> Invocation {
+    let to = scratch.path().join("answer");
+    unspool(scratch, command).arguments([
+        "-o".as_ref(),
+        to.as_os_str(),
+        "--".as_ref(),
+        program.as_os_str(),
+        place.as_ref(),
+    ])
 }
 
 fn as_over_a_whole_trace(scratch: &Scratch, build: Build, place: &str) -> Result<(), Verdict> {
     let program = build.of(scratch, &source())?;
     let (trace, to) = (scratch.path().join("trace"), scratch.path().join("answer"));
-    let live = unspool(scratch, &["race", "--json", "-o"]).arguments([
-        to.as_os_str(),
-        "--".as_ref(),
-        program.as_os_str(),
-        place.as_ref(),
-    ]);
+    let live = live(scratch, &["race", "--json"], (&program, place));
     let in_program = answer(scratch, &live)?;
     if in_program["trace_is_whole"] != true {
         return Err(told(format!("records are missing: {in_program:#}"), &live));
@@ -110,19 +121,11 @@ fn of_child(scratch: &Scratch, parents: &str) -> Result<PathBuf, Verdict> {
 /// A child has one thread, however many its parent has.
 fn in_a_child(scratch: &Scratch, build: Build) -> Result<(), Verdict> {
     let program = build.of(scratch, &source())?;
-    let (trace, to) = (scratch.path().join("trace"), scratch.path().join("answer"));
-    let live = unspool(scratch, &["race", "--json", "-o"]).arguments([
-        to.as_os_str(),
-        "--record".as_ref(),
-        trace.as_os_str(),
-        "--".as_ref(),
-        program.as_os_str(),
-        "child".as_ref(),
-    ]);
+    let trace = scratch.path().join("trace");
+    let record = ["race", "--json", "--record", &trace.to_string_lossy()];
+    let live = live(scratch, &record, (&program, "child"));
     run(scratch, &live)?;
-    let text = std::fs::read_to_string(of_child(scratch, "answer")?)?;
-    let childs: Value = serde_json::from_str(&text)
-        .map_err(|problem| Verdict::Wrong(format!("no JSON: {problem}")))?;
+    let childs = json(&std::fs::read_to_string(of_child(scratch, "answer")?)?)?;
     let of_main = |stack: &Vec<String>| {
         stack.iter().any(|it| it == "creates") && stack.iter().any(|it| it == "main")
     };
@@ -130,9 +133,7 @@ fn in_a_child(scratch: &Scratch, build: Build) -> Result<(), Verdict> {
         return Err(told(format!("the child's answer: {childs:#}"), &live));
     }
     let info = unspool(scratch, &["info", "--json"]).arguments([of_child(scratch, "trace")?]);
-    let info = run_well(scratch, &info)?.stdout_text();
-    let info: Value = serde_json::from_str(&info)
-        .map_err(|problem| Verdict::Wrong(format!("no JSON: {problem}")))?;
+    let info = json(&run_well(scratch, &info)?.stdout_text())?;
     let threads = info["threads"].as_array().into_iter().flatten();
     let accesses: u64 = threads
         .filter_map(|thread| thread["accesses"].as_u64())

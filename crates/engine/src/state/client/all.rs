@@ -48,8 +48,8 @@ impl Clients {
     }
 
     /// Makes all translations unreachable: see [`Cache::clear`].
-    pub fn clear_translations(&self, cache: &mut Cache, convention: LookupConvention) {
-        cache.clear(convention);
+    pub fn clear_translations(&self, cache: &mut Cache) {
+        cache.clear(self.convention());
         self.each(|client| client.translations_unreachable());
     }
 

@@ -153,13 +153,20 @@ impl<'a> Walk<'a> {
         let pc = self.builder.new_fragment.pc;
         let start = self.builder.code.here();
         let (mut entry, mut bound) = (start, CacheAddress::NOWHERE);
-        if let Some(binding) = self.binding {
-            let mut is_only_entry = false;
-            if self.version().is_none() {
-                for inserter in inserters {
-                    is_only_entry |= inserter.at_entry(self);
-                }
+        if self.binding.is_none() && by_indirect_branch {
+            let spill = self.builder.target_spill();
+            let stub = self.builder.target_stub();
+            self.builder.end_spill(spill);
+            self.builder.new_fragment.target_stubs.push((pc, stub));
+            entry = self.builder.code.here();
+        }
+        let mut is_only_entry = false;
+        if self.version().is_none() {
+            for inserter in inserters {
+                is_only_entry |= inserter.at_entry(self);
             }
+        }
+        if let Some(binding) = self.binding {
             binding.spill(&mut self.builder.code);
             // A thread that is taken out at the start has nothing spilled yet, and between there
             // and here none is.
@@ -168,12 +175,6 @@ impl<'a> Walk<'a> {
             if !is_only_entry {
                 bound = self.builder.code.here();
             }
-        } else if by_indirect_branch {
-            let spill = self.builder.target_spill();
-            let stub = self.builder.target_stub();
-            self.builder.end_spill(spill);
-            self.builder.new_fragment.target_stubs.push((pc, stub));
-            entry = self.builder.code.here();
         }
         self.builder.new_fragment.prologue = u32::from(self.builder.offset());
         self.builder.new_fragment.entries.push((pc, entry, bound));

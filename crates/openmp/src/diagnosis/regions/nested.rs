@@ -1,6 +1,7 @@
 //! Regions within regions. What is saved in one helps only as far as its thread is the one that others
 //! wait for in the region around it.
 
+use rustc_hash::FxHashMap;
 use unspool_openmp_record::ConstructKind;
 
 use super::{Regions, seconds};
@@ -17,27 +18,24 @@ pub(super) fn bound(process: &Process, regions: &mut Regions) {
         };
         let alone = regions.saves_at_most[index];
         // The others may have a region at the same place, in which as much is saved by the same change.
-        let without = |other: usize| {
-            let same = within(process, regions, outer)
-                .filter(|(_, same)| same.forked_by == Some(other) && same.location == one.location);
-            same.map(|(index, _)| seconds(regions.waited_ns[index]) / team(process, index))
-                .sum::<f64>()
-        };
+        let mut without: FxHashMap<usize, f64> = FxHashMap::default();
+        for (same, there) in within(process, regions, outer) {
+            if let Some(other) = there.forked_by.filter(|_| there.location == one.location) {
+                *without.entry(other).or_default() += regions.alone(process, same);
+            }
+        }
         let shares = || process.constructs[outer].shares.iter();
         let Some(own) = shares().find(|share| share.thread == thread) else {
             continue;
         };
         let others = shares().filter(|share| share.thread != thread);
-        let next = others.map(|share| seconds(share.total_ns) - without(share.thread));
+        let saved = |share: &Share| without.get(&share.thread).copied().unwrap_or(0.0);
+        let next = others.map(|share| seconds(share.total_ns) - saved(share));
         let next = next.max_by(f64::total_cmp).unwrap_or(0.0);
         let ahead = (seconds(own.total_ns) - next).max(0.0);
         // What ends the outer one earlier may not end the one around that.
         regions.saves_at_most[index] = alone.min(ahead);
     }
-}
-
-fn team(process: &Process, index: usize) -> f64 {
-    process.constructs[index].team.max(1) as f64
 }
 
 /// The thread that forks a region within a region, and the region around it.

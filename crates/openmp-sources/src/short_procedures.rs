@@ -1,7 +1,7 @@
 //! Procedures that are over at once: without loops, calls, and constructs of OpenMP. An event would
 //! take longer than what it tells of, so that neither their bodies nor calls of them are events.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// The procedures of a source, by name: whether all that are called so are short. Names do not tell
 /// apart what is overloaded.
@@ -20,8 +20,8 @@ impl Procedures {
     }
 
     /// Those that are.
-    pub(crate) fn short(self) -> HashSet<String> {
+    pub(crate) fn short(self) -> impl Iterator<Item = String> {
         let short = self.0.into_iter().filter(|&(_, is_short)| is_short);
-        short.map(|(name, _)| name).collect()
+        short.map(|(name, _)| name)
     }
 }

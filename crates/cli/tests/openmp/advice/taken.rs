@@ -4,6 +4,7 @@
 use libtest_mimic::Trial;
 use serde_json::Value;
 
+use super::{between, sentences};
 use crate::attempts::{Plan, attempt};
 use crate::command::{Compiler, Verdict, build, check, json_and_talk, programs, trial};
 
@@ -79,7 +80,7 @@ const LOSSES: &[Loss] = &[
     },
 ];
 
-pub(crate) fn trials() -> Vec<Trial> {
+pub(super) fn trials() -> Vec<Trial> {
     let mut trials = Vec::new();
     for compiler in [Compiler::Gcc, Compiler::Clang] {
         for loss in LOSSES {
@@ -105,17 +106,16 @@ fn observed(compiler: Compiler, words: &[&str]) -> Result<(Value, String), Verdi
 
 /// The first sentence of a report that says this.
 fn sentence<'report>(report: &'report Value, said: &str) -> Option<&'report str> {
-    let sentences = report["diagnosis"].as_array().into_iter().flatten();
-    sentences
-        .filter_map(Value::as_str)
-        .find(|sentence| sentence.contains(said))
+    sentences(report).find(|sentence| sentence.contains(said))
 }
 
 /// How many seconds a sentence promises to save.
 fn promise(sentence: &str) -> Option<f64> {
     let words = ["save up to ", "save about ", "take up to "];
-    let found = words.iter().find_map(|words| sentence.split_once(words));
-    found?.1.split_once(" s")?.0.parse().ok()
+    let found = words
+        .iter()
+        .find_map(|words| between(sentence, words, " s"));
+    found?.parse().ok()
 }
 
 fn taken(compiler: Compiler, loss: &Loss) -> Result<(), Verdict> {
