@@ -10,20 +10,21 @@ use crate::scratch::Scratch;
 /// The exit status for them.
 const FAILED: i32 = 125;
 
+/// What is said of children that die amid a change.
+const KILLED: &[&str] = &[
+    "a child that shared this process's memory was killed while it changed what both share",
+    "help: ",
+];
+
 /// How they are provoked, in how many runs, and what must be said then.
 const CASES: &[(&str, usize, &[&str])] = &[
     // The program leaves no address space to the engine: natively it does not need more.
     ("starved", 1, &["no memory left", "help: "]),
-    // A child in its parent's place dies with a lock of the engine's or in the allocator, whichever
-    // comes first.
-    (
-        "killed_in_place",
-        20,
-        &[
-            "a child that shared this process's memory was killed while it changed what both share",
-            "help: ",
-        ],
-    ),
+    // A child in its parent's place dies with a lock of the engine's, or, if it comes first, in the
+    // allocator.
+    ("killed_in_place", 20, KILLED),
+    // One that allocates most of the time.
+    ("killed_in_allocator", 5, KILLED),
     // The program writes over what enters and leaves translated code.
     (
         "vandal",

@@ -163,7 +163,7 @@ fn chains(compiler: Compiler) -> Result<(), Verdict> {
         (&["chain"], 0.2, 0.2, Some(0.2)),
         (&["chain", "taken"], 0.1, 0.2, None),
         (&["readers"], 0.12, 0.16, Some(0.12)),
-        (&["creators"], 0.1, 0.2, None),
+        (&["creators"], 0.22, 0.32, None),
     ];
     for (words, elapsed, work, wanted) in cases {
         let plan = Plan {

@@ -79,13 +79,16 @@ static void readers(void)
     }
 }
 
-// Tasks that different tasks create do not depend on each other, whatever place they name.
+// Tasks that different tasks create do not depend on each other, whatever place they name. The first
+// ones have ended when the others are created, which nothing demands.
 static void creators(void)
 {
     int place;
 #pragma omp parallel
 #pragma omp single
     for (int i = 0; i < 2; i++) {
+        if (i > 0)
+            work(120);
 #pragma omp task
         {
             for (int k = 0; k < 5; k++) {
