@@ -29,6 +29,7 @@ mod openmp;
 mod plans;
 mod predicted;
 mod program_parts;
+mod reaches;
 mod report;
 mod shadow;
 mod sites;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use unspool_container::stream::StreamNumber;
 use unspool_container::{Order, TraceHeader};
@@ -23,6 +23,11 @@ use crate::superblock::Superblock;
 /// So many words may wait before all threads are asked where they are, and those that are ahead for
 /// patience: 64 MiB.
 const CROWD_WORDS: usize = 1 << 23;
+
+/// Between two times at which it is noted what has been found there are so many times as long as that took,
+/// unless it was as good as nothing.
+const NOTE_PAUSES: u32 = 30;
+const SHORT_NOTE: Duration = Duration::from_millis(1);
 
 /// Gives what threads hand over to a sink, merged in the order (time, thread, position), as far as
 /// every thread has come.
@@ -81,6 +86,8 @@ struct State<Analysis> {
     verdict: Option<Verdict>,
     /// Accesses and events that had been given when it was noted last what had been found.
     noted: Option<(u64, u64)>,
+    /// Before this it is not noted again.
+    next_note: Option<Instant>,
 }
 
 /// What is known of a run, beside what its analysis has found.
@@ -117,6 +124,7 @@ impl<Analysis: Sink + Send + 'static> LiveAnalysis<Analysis> {
             summary: Summary::default(),
             verdict: None,
             noted: None,
+            next_note: None,
         };
         let shared = Shared {
             defined: Mutex::default(),
@@ -247,11 +255,16 @@ impl<Analysis: Sink> Shared<Analysis> {
         }
     }
 
-    /// Has it said what was found so far, if that is more than at the last time.
+    /// Has it said what was found so far, if that is more than at the last time, and if saying it takes a
+    /// small part of the run: the program is held back meanwhile.
     fn note_findings(&self) {
         let Some(mut state) = self.try_state() else {
             return;
         };
+        let start = Instant::now();
+        if state.next_note.is_some_and(|next| start < next) {
+            return;
+        }
         let Some((sink, mut conclusion)) = state.analysis.take() else {
             return;
         };
@@ -264,6 +277,9 @@ impl<Analysis: Sink> Shared<Analysis> {
             };
             let words = conclusion.so_far(&sink.analysis, &seen);
             *lock(&self.last_words) = words.into();
+            let end = Instant::now();
+            let pause = Some(end - start).filter(|&taken| taken > SHORT_NOTE);
+            state.next_note = pause.and_then(|taken| end.checked_add(taken * NOTE_PAUSES));
         }
         state.analysis = Some((sink, conclusion));
     }

@@ -23,6 +23,18 @@ pub struct PlainAccess {
 }
 
 impl PlainAccess {
+    /// Which of the recorded words is in the address, if one is.
+    #[must_use]
+    pub fn word(&self) -> Option<Slot> {
+        self.slot
+    }
+
+    /// The first byte accessed, without the recorded word.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
     /// The first byte accessed in an execution with these words, which must be its code's.
     #[inline]
     #[must_use]

@@ -10,6 +10,7 @@ mod shown;
 pub(crate) use self::clock::TIME_PER_BYTE;
 pub(crate) use self::memory::BufferMemory;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use unspool_code_cache::slots::Slots;
@@ -29,6 +30,8 @@ pub(crate) struct TraceBuffer {
     /// Where the records go; none in a child that must leave its parent's alone.
     encoder: Option<Box<dyn ThreadRecords>>,
     pub(crate) slots: &'static Slots,
+    /// Records that have been in the buffer before those that are there, and go first.
+    set_aside: Vec<u64>,
     /// Whether the code has come to the end of the buffer.
     is_full: bool,
     /// The first word of the buffer.
@@ -67,6 +70,7 @@ impl TraceBuffer {
             recording,
             encoder: Some(recording.begin_thread(thread)),
             slots,
+            set_aside: Vec::new(),
             is_full: false,
             base,
             end: base + size,
@@ -123,11 +127,40 @@ impl TraceBuffer {
 
     fn give(&mut self, end: u64) {
         // SAFETY: the range is mapped and written by this thread only; the encoder does not touch it.
-        let records = unsafe {
-            std::slice::from_raw_parts(self.base as *const u64, ((end - self.base) / WORD) as usize)
-        };
-        self.encode(records);
+        let records = unsafe { words_in(self.base..end) };
+        if self.set_aside.is_empty() {
+            self.encode(records);
+        } else {
+            self.set_aside.extend_from_slice(records);
+            self.give_set_aside();
+        }
         self.recording.count_words(records.len());
+    }
+
+    /// Keeps the records up to `end` for a moment when whoever takes them may take long. The buffer begins
+    /// anew.
+    pub(crate) fn set_aside(&mut self, end: u64) {
+        if self.is_recording {
+            // SAFETY: the range is mapped and written by this thread only.
+            let records = unsafe { words_in(self.base..end) };
+            self.set_aside.extend_from_slice(records);
+            self.recording.count_words(records.len());
+        }
+        self.set_bound(self.base, self.bound(end));
+    }
+
+    /// Whether records wait to be handed over.
+    pub(crate) fn has_set_aside(&self) -> bool {
+        !self.set_aside.is_empty()
+    }
+
+    fn give_set_aside(&mut self) {
+        if let Some(encoder) = &mut self.encoder
+            && !self.set_aside.is_empty()
+        {
+            encoder.append(&self.set_aside);
+        }
+        self.set_aside.clear();
     }
 
     /// Gives words to the encoder.
@@ -152,6 +185,7 @@ impl TraceBuffer {
     }
 
     fn write(&mut self, write: impl FnOnce(&mut dyn ThreadRecords)) {
+        self.give_set_aside();
         if let Some(encoder) = &mut self.encoder {
             write(&mut **encoder);
         }
@@ -219,6 +253,7 @@ impl TraceBuffer {
 
     /// The thread has recorded its last.
     pub(crate) fn finish(&mut self) {
+        self.give_set_aside();
         if let Some(encoder) = self.encoder.take() {
             encoder.finish();
         }
@@ -228,7 +263,18 @@ impl TraceBuffer {
     /// alone, because another of its threads may have been using what they share.
     pub(crate) fn leave_to_parent(&mut self) {
         std::mem::forget(self.encoder.take());
+        self.set_aside.clear();
     }
+}
+
+/// The words in a range of a buffer.
+///
+/// # Safety
+/// The range must be mapped, and not be written to as long as they are used.
+unsafe fn words_in<'a>(range: Range<u64>) -> &'a [u64] {
+    let count = (range.end - range.start) / WORD;
+    // SAFETY: as promised.
+    unsafe { std::slice::from_raw_parts(range.start as *const u64, count as usize) }
 }
 
 impl Drop for TraceBuffer {

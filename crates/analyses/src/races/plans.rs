@@ -1,8 +1,9 @@
-//! The numbers of the sites of code that has been executed, so that they need not be looked up for each
-//! access: the accesses of a piece of code up to the next call or return have the same context.
+//! What is known of code that has been executed, so that it need not be looked up for each access: the
+//! accesses of a piece of code up to the next call or return have the same context.
 
 use rustc_hash::FxHashMap;
 
+use super::reaches::Reaches;
 use super::sites::SiteId;
 use crate::call_paths::ContextId;
 
@@ -23,6 +24,8 @@ pub(super) struct Plan {
     pub(super) sites: Vec<SiteId>,
     /// So many of them begin no epoch, and never will.
     pub(super) quiet: usize,
+    /// All accesses together, once none of them begins an epoch.
+    pub(super) together: Reaches,
 }
 
 /// All plans that are kept. They are forgotten when they are too many: what is needed is made again.

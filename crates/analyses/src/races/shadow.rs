@@ -27,7 +27,7 @@ pub(super) struct Shadow {
     numbers: FxHashMap<u64, u32>,
     free: Vec<u32>,
     /// The pages that were used last: the number of the memory's page plus one, and of ours.
-    near: Box<[(u64, u32)]>,
+    near: Box<[(u64, u32); NEAR]>,
     pub(super) splits: Splits,
 }
 
@@ -37,7 +37,7 @@ impl Default for Shadow {
             pages: Vec::new(),
             numbers: FxHashMap::default(),
             free: Vec::new(),
-            near: vec![(0, 0); NEAR].into(),
+            near: Box::new([(0, 0); NEAR]),
             splits: Splits::default(),
         }
     }
@@ -119,6 +119,14 @@ impl Shadow {
             false => self.find_or_make(number),
         };
         (&mut self.pages[index as usize], &mut self.splits)
+    }
+
+    /// The page that holds an address, if it is among those that were used last.
+    #[inline]
+    pub(super) fn near_page(&self, address: u64) -> Option<&Page> {
+        let number = address / PAGE;
+        let (near, index) = self.near[number as usize % NEAR];
+        (near == number + 1).then(|| &*self.pages[index as usize])
     }
 
     fn find_or_make(&mut self, number: u64) -> u32 {

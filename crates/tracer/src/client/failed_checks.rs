@@ -25,11 +25,24 @@ pub(super) fn show(tracer: &Tracer, trace: &mut ThreadTrace, thread: &mut Thread
     let register = exit.binding.buffer();
     let start = thread.register(register);
     let bound = buffer.bound(start);
-    tracer.ownership.answer(buffer, owner, bound);
-    if let Some(floor) = buffer.take_floor() {
-        let start = buffer.catch_up_mid_fragment(start, floor);
-        thread.set_register(register, start);
+    let ownership = &tracer.ownership;
+    ownership.answer(buffer, owner, bound);
+    let was_full = buffer.has_set_aside();
+    let floor = buffer.take_floor();
+    if !was_full && floor.is_none() {
+        return;
     }
+    // Whoever takes the records may take long.
+    ownership.give_lines(owner, || {
+        let start = match floor {
+            Some(floor) => buffer.catch_up_mid_fragment(start, floor),
+            None => buffer.make_room(start, 0),
+        };
+        thread.set_register(register, start);
+        if was_full {
+            tracer.skew.keep_close(thread.id, buffer);
+        }
+    });
 }
 
 /// A check failed, or a chunk has ended. Returns where the thread goes on in the cache, or none if

@@ -84,6 +84,15 @@ impl Ownership {
         buffer.show_floor();
     }
 
+    /// While this is done others take the thread's lines without asking. It is at a safe point, has answered
+    /// there, and records no access meanwhile.
+    pub(crate) fn give_lines(&self, owner: &Owner, act: impl FnOnce()) {
+        let public = self.public(owner.index);
+        public.state.fetch_or(SAFE, Ordering::SeqCst);
+        act();
+        public.state.fetch_and(!SAFE, Ordering::SeqCst);
+    }
+
     /// The thread has come out of the cache: it shows how far it is, for moments that all threads
     /// have in common.
     pub(crate) fn show_outside(&self, buffer: &TraceBuffer, owner: &Owner) {

@@ -84,6 +84,16 @@ impl TraceBuffer {
     /// so many bytes of it move to the buffer's start. Returns where it starts now.
     pub(crate) fn make_room(&mut self, start: u64, bytes: u64) -> u64 {
         self.hand_over(start);
+        self.move_to_start(start, bytes)
+    }
+
+    /// The same, but what comes before is only set aside.
+    pub(crate) fn make_room_at_once(&mut self, start: u64, bytes: u64) -> u64 {
+        self.set_aside(start);
+        self.move_to_start(start, bytes)
+    }
+
+    fn move_to_start(&mut self, start: u64, bytes: u64) -> u64 {
         // SAFETY: both ranges lie in the buffer; of a record without words nothing may have been
         // written.
         unsafe { std::ptr::copy(start as *const u8, self.base as *mut u8, bytes as usize) };

@@ -7,19 +7,32 @@ use unspool_events::{AccessFlags, AccessKind, Execution, Executions, PlainAccess
 
 use super::{Detector, runs};
 use crate::call_paths::{CallPaths, Follower};
-use crate::races::cell::Record;
+use crate::races::cell::{Bytes, Record};
 use crate::races::clock::{Epoch, VectorClock};
-use crate::races::plans::{Plan, Stretch};
+use crate::races::plans::{Plan, Plans, Stretch};
 use crate::races::shadow::{Page, Shadow, parts};
 use crate::races::sites::{Origin, SiteId, Sites};
 
-/// Where the simple accesses of a stretch ended.
-enum End {
-    /// With the execution.
-    OfExecution,
-    /// With a call or return, which is to be followed.
-    Call,
-    /// Before an access that is not simple.
+/// How far executions have been looked at.
+#[derive(Debug, Default)]
+struct Place {
+    /// The execution.
+    number: usize,
+    /// The first access of its stretch.
+    first: usize,
+    /// The next access.
+    next: usize,
+    /// Executions before this one are known to be no run.
+    no_run_before: usize,
+}
+
+/// Why executions are not looked at any further.
+enum Stop {
+    /// There are no more.
+    End,
+    /// So many that follow may be a run.
+    Run(usize),
+    /// The next access is not simple.
     NotSimple,
 }
 
@@ -32,17 +45,34 @@ impl Detector {
         paths: &mut CallPaths,
     ) {
         let mut path = paths.thread(thread);
-        let mut next = 0;
-        while next < executions.len() {
-            let run = executions.even_run(next);
-            if run >= runs::LEAST && self.run(id, executions, (next, run), path.context()) {
-                next += run;
+        let mut place = Place::default();
+        while place.number < executions.len() {
+            if self.is_alone() {
+                place.pass(executions, &mut path);
                 continue;
             }
-            for number in next..next + run {
-                self.execution(id, &executions.get(number), &mut path);
+            match self.simple(id, executions, &mut place, &mut path) {
+                Stop::End => break,
+                Stop::Run(count) => {
+                    let run = (place.number, count);
+                    match self.run(id, executions, run, path.context()) {
+                        true => place.number += count,
+                        false => place.no_run_before = place.number + count,
+                    }
+                }
+                Stop::NotSimple => {
+                    let execution = executions.get(place.number);
+                    let Some(access) = execution.accesses().get(place.next) else {
+                        place.go_on();
+                        continue;
+                    };
+                    self.follow(id, &[execution.access(access)], &mut path, &mut ());
+                    place.next += 1;
+                    if is_call(access) {
+                        place.first = place.next;
+                    }
+                }
             }
-            next += run;
         }
         let last = executions.get(executions.len() - 1);
         if let Some(last) = last.accesses().last() {
@@ -51,84 +81,194 @@ impl Detector {
         self.stay_in_bounds();
     }
 
-    fn execution(&mut self, id: ThreadId, execution: &Execution<'_>, path: &mut Follower<'_>) {
-        let accesses = execution.accesses();
-        let (mut first, mut done) = (0, 0);
-        while done < accesses.len() {
-            if self.is_alone() {
-                return path.executes(execution, &accesses[done..]);
-            }
-            let stretch = Stretch {
-                code: execution.code(),
-                first: first as u32,
-                context: path.context(),
-            };
-            let before = done;
-            let end = self.simple(id, execution, stretch, &mut done);
-            self.moment.number += (done - before) as u64;
-            self.checked += (done - before) as u64;
-            match end {
-                End::OfExecution => {}
-                End::Call => {
-                    path.access(&execution.access(&accesses[done - 1]));
-                    first = done;
-                }
-                End::NotSimple => {
-                    let access = &accesses[done];
-                    self.follow(id, &[execution.access(access)], path, &mut ());
-                    done += 1;
-                    if access.flags.contains(AccessFlags::RETURN_ADDRESS) {
-                        first = done;
-                    }
-                }
-            }
-        }
-    }
-
-    /// Looks at accesses of a stretch from number `done` on, as long as they are simple.
-    #[inline]
+    /// Looks at what comes next, as long as it is simple and may be no run.
     fn simple(
         &mut self,
         id: ThreadId,
-        execution: &Execution<'_>,
-        stretch: Stretch,
-        done: &mut usize,
-    ) -> End {
+        executions: &Executions<'_>,
+        place: &mut Place,
+        path: &mut Follower<'_>,
+    ) -> Stop {
         let Some(thread) = self.threads.get(id).filter(|thread| !thread.is_told) else {
-            return End::NotSimple;
+            return Stop::NotSimple;
         };
-        let epoch = thread.epoch();
-        let accesses = execution.accesses();
-        let words = execution.words();
-        let first = stretch.first as usize;
-        let plan = self.plans.of(stretch);
-        for access in &accesses[*done..] {
-            let number = *done - first;
-            let of_stretch = &accesses[first..];
-            let Some(site) = plan.site(number, of_stretch, stretch, &mut self.sites) else {
-                return End::NotSimple;
-            };
-            let address = access.address(words);
-            if !note_simply(
-                access,
-                address,
-                site,
-                epoch,
-                &thread.clock,
-                &mut self.shadow,
-            ) {
-                return End::NotSimple;
-            }
-            *done += 1;
-            if access.flags.contains(AccessFlags::RETURN_ADDRESS) {
-                return End::Call;
-            }
-        }
-        End::OfExecution
+        let mut simply = Simply {
+            epoch: thread.epoch(),
+            clock: &thread.clock,
+            plans: &mut self.plans,
+            sites: &mut self.sites,
+            shadow: &mut self.shadow,
+            noted: 0,
+        };
+        let stop = simply.look(executions, place, path);
+        self.moment.number += simply.noted;
+        self.checked += simply.noted;
+        stop
     }
 }
 
+impl Place {
+    /// The rest of the execution meets nobody.
+    fn pass(&mut self, executions: &Executions<'_>, path: &mut Follower<'_>) {
+        let execution = executions.get(self.number);
+        path.executes(&execution, &execution.accesses()[self.next..]);
+        self.go_on();
+    }
+
+    /// To the next execution.
+    fn go_on(&mut self) {
+        self.number += 1;
+        (self.first, self.next) = (0, 0);
+    }
+}
+
+/// A thread in one epoch, and what simple accesses of it change.
+struct Simply<'a> {
+    epoch: Epoch,
+    clock: &'a VectorClock,
+    plans: &'a mut Plans,
+    sites: &'a mut Sites,
+    shadow: &'a mut Shadow,
+    /// Accesses that were taken note of.
+    noted: u64,
+}
+
+impl Simply<'_> {
+    fn look(
+        &mut self,
+        executions: &Executions<'_>,
+        place: &mut Place,
+        path: &mut Follower<'_>,
+    ) -> Stop {
+        while place.number < executions.len() {
+            if place.next == 0 && place.number >= place.no_run_before {
+                let run = executions.even_run(place.number);
+                if run >= runs::LEAST {
+                    return Stop::Run(run);
+                }
+                place.no_run_before = place.number + run;
+            }
+            let execution = executions.get(place.number);
+            let accesses = execution.accesses();
+            while place.next < accesses.len() {
+                let stretch = Stretch {
+                    code: execution.code(),
+                    first: place.first as u32,
+                    context: path.context(),
+                };
+                let before = place.next;
+                let is_simple = self.stretch(&execution, stretch, &mut place.next);
+                self.noted += (place.next - before) as u64;
+                if !is_simple {
+                    return Stop::NotSimple;
+                }
+                if let Some(call) = accesses.get(place.next.wrapping_sub(1))
+                    && is_call(call)
+                {
+                    path.access(&execution.access(call));
+                }
+                place.first = place.next;
+            }
+            place.go_on();
+        }
+        Stop::End
+    }
+
+    /// Looks at accesses of a stretch from number `next` on, as long as they are simple. Returns
+    /// whether all of them are.
+    #[inline]
+    fn stretch(&mut self, execution: &Execution<'_>, stretch: Stretch, next: &mut usize) -> bool {
+        let words = execution.words();
+        let first = stretch.first as usize;
+        let of_stretch = &execution.accesses()[first..];
+        let plan = self.plans.of(stretch);
+        let mut number = *next - first;
+        if number == 0 {
+            number = plan
+                .together
+                .stand(of_stretch.len(), words, self.epoch, self.shadow);
+            if number == of_stretch.len() || (number != 0 && is_call(&of_stretch[number - 1])) {
+                *next = first + number;
+                return true;
+            }
+        }
+        let is_simple = loop {
+            let (rest, quiet) = (&of_stretch[number..], plan.quiet_from(number));
+            let stood = standing(rest, quiet, words, self.epoch, self.shadow);
+            number += stood;
+            if number == of_stretch.len() || (stood != 0 && is_call(&of_stretch[number - 1])) {
+                break true;
+            }
+            let access = &of_stretch[number];
+            let Some(site) = plan.site(number, of_stretch, stretch, self.sites) else {
+                break false;
+            };
+            let (address, by) = (access.address(words), (self.epoch, site));
+            if !note_simply(access, address, by, self.clock, self.shadow) {
+                break false;
+            }
+            number += 1;
+            if is_call(access) {
+                break true;
+            }
+        };
+        if is_simple && number == plan.quiet {
+            plan.together.meet(&of_stretch[..number]);
+        }
+        *next = first + number;
+        is_simple
+    }
+}
+
+fn is_call(access: &PlainAccess) -> bool {
+    access.flags.contains(AccessFlags::RETURN_ADDRESS)
+}
+
+/// How many accesses of these sites, the first ones, are to pages that were used last, and teach nothing:
+/// whoever could meet them meets what the thread has done before.
+#[inline]
+fn standing(
+    accesses: &[PlainAccess],
+    sites: &[SiteId],
+    words: &[u64],
+    epoch: Epoch,
+    shadow: &Shadow,
+) -> usize {
+    let stands = |(access, site): &(&PlainAccess, &SiteId)| {
+        let (address, size) = (access.address(words), u64::from(access.size));
+        let is_write = access.kind == AccessKind::Write;
+        let Some(page) = shadow.near_page(address) else {
+            return false;
+        };
+        let stands_for = |cell: u64, bytes| {
+            let new = Record::new(epoch, bytes, is_write, **site);
+            page.cells[Page::cell(cell)].stands_for(new)
+        };
+        match few_bytes(address, size) {
+            Some(bytes) => stands_for(address, bytes),
+            None => {
+                Page::holds(address, size)
+                    && parts(address, size).all(|(cell, bytes)| stands_for(cell, bytes))
+            }
+        }
+    };
+    accesses.iter().zip(sites).take_while(stands).count()
+}
+
+/// Which bytes of its cell a range has, if it lies in one.
+#[inline]
+fn few_bytes(address: u64, size: u64) -> Option<Bytes> {
+    let low = address % 8;
+    (low + size <= 8).then(|| (((1_u16 << size) - 1) << low) as Bytes)
+}
+
 impl Plan {
+    /// The sites of those of the stretch's accesses that are known to begin no epoch, from a number on.
+    #[inline]
+    fn quiet_from(&self, number: usize) -> &[SiteId] {
+        &self.sites[number.min(self.quiet)..self.quiet]
+    }
+
     /// The site of one of the stretch's accesses, if that begins no epoch.
     #[inline]
     fn site(
@@ -167,8 +307,7 @@ impl Plan {
 fn note_simply(
     access: &PlainAccess,
     address: u64,
-    site: SiteId,
-    epoch: Epoch,
+    (epoch, site): (Epoch, SiteId),
     clock: &VectorClock,
     shadow: &mut Shadow,
 ) -> bool {
@@ -176,24 +315,17 @@ fn note_simply(
     if !Page::holds(address, size) {
         return false;
     }
-    let is_write = access.kind == AccessKind::Write;
-    let (page, _) = shadow.page(address);
-    let low = address % 8;
-    if low + size <= 8 {
-        let bytes = ((1_u16 << size) - 1) << low;
-        let new = Record::new(epoch, bytes as u8, is_write, site);
-        let cell = &mut page.cells[Page::cell(address)];
-        return cell.stands_for(new)
-            || (!page.is_synchronising(address)
-                && page.cells[Page::cell(address)].access_simply(new, clock));
-    }
+    let (page, splits) = shadow.page(address);
     if page.has_synchronising(address, size) {
         return false;
     }
+    let is_write = access.kind == AccessKind::Write;
     // Where one of the cells is not simple, those before it stand for the same access.
     parts(address, size).all(|(cell, bytes)| {
         let new = Record::new(epoch, bytes, is_write, site);
         let cell = &mut page.cells[Page::cell(cell)];
-        cell.stands_for(new) || cell.access_simply(new, clock)
+        cell.stands_for(new)
+            || cell.access_simply(new, clock)
+            || cell.access_in_order(new, clock, splits)
     })
 }
