@@ -6,6 +6,9 @@
 //! elsewhere. That they become one again when one access covers them all is what makes bytes
 //! cheap: an array of small elements needs two records only while a thread walks over it.
 
+use std::hash::BuildHasher;
+
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
 
 use super::clock::{Epoch, VectorClock};
@@ -15,7 +18,7 @@ use super::sites::SiteId;
 pub(super) type Bytes = u8;
 
 /// An access to some bytes of a cell that no later one hides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Record {
     pub(super) epoch: Epoch,
     /// The bytes, whether they were written, and the site.
@@ -107,20 +110,28 @@ impl Record {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Cell([Record; INLINE]);
 
-/// What a cell held before some of it was forgotten.
-pub(super) type Records = SmallVec<[Record; 4]>;
+/// Some records of one cell.
+pub(super) type Records = SmallVec<[Record; 6]>;
 
-/// The records of a split cell: as many as a line of the cache has room for, or more elsewhere.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-struct Split(SmallVec<[Record; 6]>);
-
-/// The records of split cells.
+/// The records of split cells. Cells with the same records share them: where several threads read an
+/// array that one of them has written, all of its cells have.
 #[derive(Debug, Default)]
 pub(super) struct Splits {
     all: Vec<Split>,
     free: Vec<u32>,
+    numbers: FxHashMap<Records, u32>,
+    /// Which one was kept last, for a few of them.
+    recent: [u32; RECENT],
 }
+
+/// The records of some split cells.
+#[derive(Debug)]
+struct Split {
+    records: Records,
+    cells: u32,
+}
+
+const RECENT: usize = 32;
 
 /// Records that a cell has room for.
 const INLINE: usize = 2;
@@ -151,17 +162,17 @@ impl Cell {
         }
         let Cell([first, second]) = *self;
         if first.epoch == SPLIT {
-            let records = &mut splits.all[second.rest as usize].0;
-            if records.iter().any(|record| record.stands_for(new)) {
+            let before = splits.of(second.rest);
+            if before.iter().any(|record| record.stands_for(new)) {
                 return;
             }
+            let mut records = Records::from_slice(before);
             records.push(Record::NONE);
             let last = records.len() - 1;
-            let left = renew(records, last, new, clock, conflict);
+            let left = renew(&mut records, last, new, clock, conflict);
             records.truncate(left);
-            if left <= INLINE {
-                *self = Cell(splits.join(second.rest));
-            }
+            *self = splits.cell_of(&records);
+            splits.leave(second.rest);
             return;
         }
         let mut records = [first, second, Record::NONE];
@@ -210,7 +221,7 @@ impl Cell {
     ) -> bool {
         let Cell([first, second]) = *self;
         let records = match first.epoch == SPLIT {
-            true => &splits.all[second.rest as usize].0[..],
+            true => splits.of(second.rest),
             false => &[first, second],
         };
         if records.iter().any(|record| record.stands_for(new)) {
@@ -234,7 +245,7 @@ impl Cell {
     pub(super) fn forget(&mut self, bytes: Bytes, splits: &mut Splits) -> Records {
         let Cell([first, second]) = *self;
         let mut records = match first.epoch == SPLIT {
-            true => Records::from_slice(&splits.all[second.rest as usize].0),
+            true => Records::from_slice(splits.of(second.rest)),
             false => Records::from_slice(&[first, second]),
         };
         let forgotten = records.iter().filter(|record| record.bytes() & bytes != 0);
@@ -243,15 +254,10 @@ impl Cell {
             *record = record.without(bytes);
         }
         records.retain(|record| record.bytes() != 0);
+        *self = splits.cell_of(&records);
         if first.epoch == SPLIT {
-            splits.join(second.rest);
+            splits.leave(second.rest);
         }
-        *self = match records[..] {
-            [] => Cell::default(),
-            [first] => Cell([first, Record::NONE]),
-            [first, second] => Cell([first, second]),
-            _ => splits.keep(&records),
-        };
         forgotten
     }
 }
@@ -290,31 +296,64 @@ fn renew(
 }
 
 impl Splits {
+    /// The records of a split cell, by what stands for them.
+    fn of(&self, number: u32) -> &[Record] {
+        &self.all[number as usize].records
+    }
+
+    /// A cell with these records, which is split if it has no room for them.
+    fn cell_of(&mut self, records: &[Record]) -> Cell {
+        match *records {
+            [] => Cell::default(),
+            [first] => Cell([first, Record::NONE]),
+            [first, second] => Cell([first, second]),
+            _ => self.keep(records),
+        }
+    }
+
     /// Keeps the records of a cell that has too many, and returns what stands for them.
     fn keep(&mut self, records: &[Record]) -> Cell {
-        let number = self.free.pop().unwrap_or_else(|| {
-            self.all.push(Split::default());
-            self.all.len() as u32 - 1
-        });
-        self.all[number as usize].0.extend_from_slice(records);
+        let place = FxBuildHasher.hash_one(records) as usize % RECENT;
+        let recent = self.recent[place];
+        let is_recent = |split: &Split| split.records[..] == *records;
+        let number = match self.all.get(recent as usize).is_some_and(is_recent) {
+            true => recent,
+            false => self.find_or_add(records),
+        };
+        self.recent[place] = number;
+        self.all[number as usize].cells += 1;
         let split = |rest| Record { epoch: SPLIT, rest };
         Cell([split(0), split(number)])
     }
 
-    /// The records of a cell that is split no longer, as far as it has room for them.
-    fn join(&mut self, number: u32) -> [Record; INLINE] {
-        self.free.push(number);
-        let records = &mut self.all[number as usize].0;
-        let mut joined = [Record::NONE; INLINE];
-        joined
-            .iter_mut()
-            .zip(&*records)
-            .for_each(|(to, from)| *to = *from);
-        records.clear();
-        joined
+    fn find_or_add(&mut self, records: &[Record]) -> u32 {
+        if let Some(&number) = self.numbers.get(records) {
+            return number;
+        }
+        let records = Records::from_slice(records);
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.all.push(Split {
+                records: Records::new(),
+                cells: 0,
+            });
+            self.all.len() as u32 - 1
+        });
+        self.numbers.insert(records.clone(), number);
+        self.all[number as usize].records = records;
+        number
+    }
+
+    /// A cell has these records no longer.
+    fn leave(&mut self, number: u32) {
+        let split = &mut self.all[number as usize];
+        split.cells -= 1;
+        if split.cells == 0 {
+            self.numbers.remove(&std::mem::take(&mut split.records));
+            self.free.push(number);
+        }
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.all.len() * size_of::<Split>()
+        self.all.len() * size_of::<Split>() + self.numbers.len() * size_of::<(Records, u32)>() * 2
     }
 }
