@@ -129,6 +129,7 @@ impl Shadow {
         (near == number + 1).then(|| &*self.pages[index as usize])
     }
 
+    #[cold]
     fn find_or_make(&mut self, number: u64) -> u32 {
         let index = *self.numbers.entry(number).or_insert_with(|| {
             self.free.pop().unwrap_or_else(|| {

@@ -315,17 +315,19 @@ fn note_simply(
     if !Page::holds(address, size) {
         return false;
     }
-    let (page, splits) = shadow.page(address);
-    if page.has_synchronising(address, size) {
-        return false;
-    }
     let is_write = access.kind == AccessKind::Write;
-    // Where one of the cells is not simple, those before it stand for the same access.
-    parts(address, size).all(|(cell, bytes)| {
+    let (page, splits) = shadow.page(address);
+    let mut note = |page: &mut Page, cell: u64, bytes| {
         let new = Record::new(epoch, bytes, is_write, site);
         let cell = &mut page.cells[Page::cell(cell)];
         cell.stands_for(new)
             || cell.access_simply(new, clock)
             || cell.access_in_order(new, clock, splits)
-    })
+    };
+    if let Some(bytes) = few_bytes(address, size) {
+        return !page.is_synchronising(address) && note(page, address, bytes);
+    }
+    // Where one of the cells is not simple, those before it stand for the same access.
+    !page.has_synchronising(address, size)
+        && parts(address, size).all(|(cell, bytes)| note(page, cell, bytes))
 }
