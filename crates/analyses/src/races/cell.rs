@@ -234,6 +234,23 @@ impl Cell {
         true
     }
 
+    /// If it is like another one was, it becomes what that has become: an access to neighbours makes the
+    /// same of the same. Neither of them is split.
+    #[inline]
+    pub(super) fn becomes_like(&mut self, other: Option<(Cell, Cell)>) -> bool {
+        let after = other.filter(|(before, _)| before == self);
+        let Some((_, after)) = after else {
+            return false;
+        };
+        *self = after;
+        true
+    }
+
+    /// Whether its records stand elsewhere.
+    pub(super) fn is_split(&self) -> bool {
+        self.0[0].epoch == SPLIT
+    }
+
     /// Whether its records are of all its bytes.
     #[inline]
     pub(super) fn is_whole(&self) -> bool {

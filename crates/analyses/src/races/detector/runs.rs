@@ -302,11 +302,28 @@ fn look_at_cells(
     clock: &VectorClock,
     shadow: &mut Shadow,
 ) -> bool {
+    let mut last = None;
     all_cells((first, apart, count), shadow, |cell, splits| {
-        cell.stands_for(new)
-            || cell.access_simply(new, clock)
-            || cell.access_in_order(new, clock, splits)
+        cell.becomes_like(last)
+            || note(cell, &mut last, |cell| {
+                cell.stands_for(new)
+                    || cell.access_simply(new, clock)
+                    || cell.access_in_order(new, clock, splits)
+            })
     })
+}
+
+/// Takes note of an access to a cell by `access`. If that is simple, `last` is what it has become of which.
+#[inline]
+fn note(
+    cell: &mut Cell,
+    last: &mut Option<(Cell, Cell)>,
+    access: impl FnOnce(&mut Cell) -> bool,
+) -> bool {
+    let before = *cell;
+    let is_simple = access(cell);
+    *last = (is_simple && !before.is_split() && !cell.is_split()).then_some((before, *cell));
+    is_simple
 }
 
 /// Takes note of an access to elements of so many bytes that fill so many cells. `new` is a record of
@@ -319,14 +336,18 @@ fn look_at_elements(
     clock: &VectorClock,
     shadow: &mut Shadow,
 ) -> bool {
+    let mut last = None;
     all_cells((first, 8, count), shadow, |cell, splits| {
-        // All elements together are as one where nothing tells them apart.
-        if cell.stands_for(new) || (cell.is_whole() && cell.access_simply(new, clock)) {
-            return true;
-        }
-        (0..8).step_by(size as usize).all(|element| {
-            let bytes = ((1_u16 << size) - 1) << element;
-            cell.access_in_order(new.of_bytes(bytes as Bytes), clock, splits)
-        })
+        cell.becomes_like(last)
+            || note(cell, &mut last, |cell| {
+                // All elements together are as one where nothing tells them apart.
+                if cell.stands_for(new) || (cell.is_whole() && cell.access_simply(new, clock)) {
+                    return true;
+                }
+                (0..8).step_by(size as usize).all(|element| {
+                    let bytes = ((1_u16 << size) - 1) << element;
+                    cell.access_in_order(new.of_bytes(bytes as Bytes), clock, splits)
+                })
+            })
     })
 }
