@@ -25,6 +25,7 @@ mod clock;
 mod detector;
 mod findings;
 mod known;
+mod lanes;
 mod openmp;
 mod plans;
 mod predicted;

@@ -3,6 +3,7 @@
 
 use rustc_hash::FxHashMap;
 
+use super::lanes::Lanes;
 use super::reaches::Reaches;
 use super::sites::SiteId;
 use crate::call_paths::ContextId;
@@ -24,6 +25,8 @@ pub(super) struct Plan {
     pub(super) sites: Vec<SiteId>,
     /// So many of them begin no epoch, and never will.
     pub(super) quiet: usize,
+    /// How they went on in the last run.
+    pub(super) lanes: Lanes,
     /// All accesses together, once none of them begins an epoch.
     pub(super) together: Reaches,
 }

@@ -10,43 +10,18 @@
 //! that threads synchronise by is not looked at so, and nobody else comes between. It finds itself in
 //! the cell, since no two accesses that are looked at so share some of their bytes and not all.
 
-use smallvec::SmallVec;
-use unspool_events::{AccessFlags, AccessKind, Executions, ThreadId};
+use unspool_events::{AccessFlags, Executions, ThreadId};
 
 use super::Detector;
 use crate::call_paths::ContextId;
 use crate::races::cell::{Bytes, Cell, Record, Splits};
 use crate::races::clock::{Epoch, VectorClock};
+use crate::races::lanes::{Advance, Lane, STAYS};
 use crate::races::plans::Stretch;
-use crate::races::shadow::{FEW, PAGE, Page, Shadow, parts};
-use crate::races::sites::SiteId;
+use crate::races::shadow::{PAGE, Page, Shadow};
 
 /// Executions that are worth it.
 pub(super) const LEAST: usize = 4;
-
-/// Lanes of one piece of code; more are not worth comparing with each other.
-const MOST_LANES: usize = 64;
-
-/// How an access goes on from execution to execution.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Advance {
-    /// By so many bytes, which are whole cells, forwards or backwards. By none where it stays.
-    Cells(i64),
-    /// By elements of so many bytes, which follow each other and are less than a cell.
-    Elements(i64),
-}
-
-/// One cell of an access, or its only element, in all executions.
-#[derive(Debug, Clone, Copy)]
-struct Lane {
-    /// The first cell; the first element where it advances by elements.
-    start: u64,
-    /// Which bytes of each cell, where it advances by cells.
-    bytes: Bytes,
-    advance: Advance,
-    is_write: bool,
-    site: SiteId,
-}
 
 impl Detector {
     /// Looks at `count` executions from number `first` on, whose addresses advance evenly. Returns
@@ -78,40 +53,20 @@ impl Detector {
         if plan.quiet < accesses.len() {
             return false;
         }
-        let (before, after) = (execution.words(), executions.get(first + 1).words());
-        let mut lanes = SmallVec::<[Lane; 16]>::new();
-        for (access, site) in accesses.iter().zip(&plan.sites) {
-            let address = access.address(before);
-            let advance = access.address(after).wrapping_sub(address) as i64;
-            let is_known = Lane::of(address, access.size, advance, |lane| {
-                lanes.push(Lane {
-                    is_write: access.kind == AccessKind::Write,
-                    site: *site,
-                    ..lane
-                });
-            });
-            if !is_known || lanes.len() > MOST_LANES {
-                return false;
-            }
-        }
-        lanes.sort_by_key(Lane::order);
-        if !lanes.iter().all(|lane| lane.ends_in_memory(count)) || meet_unevenly(&lanes, count) {
+        let words = [execution.words(), executions.get(first + 1).words()];
+        let Some(lanes) = plan.lanes.of_run((accesses, &plan.sites), words, count) else {
             return false;
-        }
+        };
         // Behind a word the thread may know more: what it does then hides more.
         if lanes
             .iter()
-            .any(|it| it.comes_to_words(count, &mut self.shadow))
+            .any(|(lane, new)| *new != 0 && lane.comes_to_words(*new, &mut self.shadow))
         {
             return false;
         }
         let epoch = thread.epoch();
-        let whole = lanes.iter().all(|lane| lane.bytes == Bytes::MAX);
-        for (number, lane) in lanes.iter().enumerate() {
-            let ahead = if whole { &lanes[..number] } else { &[] };
-            let new = ahead.iter().map(|it| lane.new_to(it, count)).min();
-            let new = new.unwrap_or(count);
-            if !lane.look(new, epoch, &thread.clock, &mut self.shadow) {
+        for (lane, new) in lanes {
+            if !lane.look(*new, epoch, &thread.clock, &mut self.shadow) {
                 return false;
             }
         }
@@ -122,83 +77,7 @@ impl Detector {
     }
 }
 
-const STAYS: Advance = Advance::Cells(0);
-
 impl Lane {
-    /// The lanes of an access with this address, size and advance. Returns false if it has none.
-    fn of(address: u64, size: u32, advance: i64, mut add: impl FnMut(Lane)) -> bool {
-        let lane = |start, bytes, advance| Lane {
-            start,
-            bytes,
-            advance,
-            is_write: false,
-            site: SiteId::default(),
-        };
-        if advance % 8 == 0 {
-            if u64::from(size) > FEW {
-                return false;
-            }
-            let cells = parts(address, u64::from(size));
-            cells.for_each(|(cell, bytes)| add(lane(cell, bytes, Advance::Cells(advance))));
-            return true;
-        }
-        let is_dense = matches!(size, 1 | 2 | 4) && advance.unsigned_abs() == u64::from(size);
-        if is_dense && address.is_multiple_of(u64::from(size)) {
-            add(lane(address, Bytes::default(), Advance::Elements(advance)));
-            return true;
-        }
-        false
-    }
-
-    /// By how many bytes it advances.
-    fn bytes_ahead(&self) -> i64 {
-        match self.advance {
-            Advance::Cells(bytes) | Advance::Elements(bytes) => bytes,
-        }
-    }
-
-    /// Of two lanes that advance alike, that which is ahead has the lesser one.
-    fn order(&self) -> u64 {
-        match self.bytes_ahead() < 0 {
-            true => self.start,
-            false => !self.start,
-        }
-    }
-
-    /// The first and the last address that it comes to.
-    fn ends(&self, count: usize) -> (u64, u64) {
-        let way = self.bytes_ahead().wrapping_mul(count as i64 - 1);
-        let last = self.start.wrapping_add_signed(way);
-        (self.start.min(last), self.start.max(last))
-    }
-
-    /// Whether it comes nowhere by way of the end of the address space.
-    fn ends_in_memory(&self, count: usize) -> bool {
-        let way = self.bytes_ahead().checked_mul(count as i64);
-        let end = way.and_then(|way| self.start.checked_add_signed(way));
-        end.is_some_and(|end| end.max(self.start) < u64::MAX - PAGE)
-    }
-
-    /// Whether it comes to cells of a lane that advances alike, and to some of its bytes, but not the
-    /// same ones.
-    fn meets_partly(&self, other: &Lane) -> bool {
-        let way = self.start.wrapping_sub(other.start) as i64;
-        let meets = way == 0 || (self.bytes_ahead() != 0 && way % self.bytes_ahead() == 0);
-        meets && self.bytes != other.bytes && self.bytes & other.bytes != 0
-    }
-
-    /// In how many executions, the first ones, it comes to cells to which another lane has not come,
-    /// after which it need not be looked at. Both touch whole cells.
-    fn new_to(&self, ahead: &Lane, count: usize) -> usize {
-        let is_same = self.advance == ahead.advance && (ahead.is_write || !self.is_write);
-        let bytes = self.bytes_ahead();
-        let way = ahead.start.wrapping_sub(self.start) as i64;
-        if !is_same || bytes == 0 || way % bytes != 0 {
-            return count;
-        }
-        usize::try_from(way / bytes).map_or(count, |executions| executions.min(count))
-    }
-
     /// Whether threads synchronise by one of the cells that it comes to, or by one between them.
     fn comes_to_words(&self, count: usize, shadow: &mut Shadow) -> bool {
         let (first, last) = self.ends(count);
@@ -244,24 +123,6 @@ impl Lane {
             }
         }
     }
-}
-
-/// Whether two lanes may come to the same cell, and not alike: at different paces, so that it cannot
-/// be told which is first, or to bytes of which some are the same and some are not, so that what one
-/// leaves says nothing of whether it was there.
-fn meet_unevenly(lanes: &[Lane], count: usize) -> bool {
-    let cells = |lane: &Lane| {
-        let (first, last) = lane.ends(count);
-        (first & !7, last | 7)
-    };
-    lanes.iter().enumerate().any(|(number, lane)| {
-        let (first, last) = cells(lane);
-        lanes[..number].iter().any(|other| {
-            let (other_first, other_last) = cells(other);
-            let may_meet = first <= other_last && other_first <= last;
-            may_meet && (lane.advance != other.advance || lane.meets_partly(other))
-        })
-    })
 }
 
 /// Of so many addresses, which are so far apart, from the lowest one on: the first one in each page, and
