@@ -67,8 +67,9 @@ impl Sink for Counting {
 /// added.
 type Made = (bool, u32, u8, i64);
 
-/// What a thread does: so many executions of a piece of code, from these words on, with these advances;
-/// behind which it perhaps executes a locked instruction on a word.
+/// What a thread does: so many executions of a piece of code, or of its first instructions, from these
+/// words on, with these advances; that in several rounds, each so far from the one before; and then perhaps a
+/// locked instruction on a word.
 #[derive(Debug, Clone)]
 struct Loop {
     thread: u32,
@@ -76,6 +77,9 @@ struct Loop {
     words: [u64; SLOTS],
     advances: [i64; SLOTS],
     count: u64,
+    rounds: u64,
+    between_rounds: i64,
+    instructions: usize,
     locks: Option<u64>,
 }
 
@@ -103,21 +107,28 @@ fn a_loop() -> impl Strategy<Value = Loop> {
         prop::array::uniform3(advance.clone()),
         advance.prop_map(|all| [all; SLOTS]),
     ];
+    let between = prop::sample::select(vec![0_i64, 8, 64, 200, 1024, -64, 4, 1]);
     (
         1..3_u32,
         0..4_usize,
         prop::array::uniform3(word),
         advances,
-        1..40_u64,
+        (1..40_u64, 1..4_u64, between, 1..12_usize),
         prop::option::weighted(0.3, a_word()),
     )
-        .prop_map(|(thread, code, words, advances, count, locks)| Loop {
-            thread,
-            code,
-            words,
-            advances,
-            count,
-            locks,
+        .prop_map(|(thread, code, words, advances, counts, locks)| {
+            let (count, rounds, between_rounds, instructions) = counts;
+            Loop {
+                thread,
+                code,
+                words,
+                advances,
+                count,
+                rounds,
+                between_rounds,
+                instructions,
+                locks,
+            }
         })
 }
 
@@ -211,6 +222,12 @@ fn recorded(codes: &[Vec<Made>], loops: &[Loop]) -> (tempfile::TempDir, Trace) {
         stream.push(u64::from(path_header(PathId(path), SLOTS)));
         stream.extend(words);
     };
+    let executed_in_part =
+        |stream: &mut Vec<u64>, path: usize, instructions, words: [u64; SLOTS]| {
+            let argument = path as u64 | (instructions as u64) << 24;
+            stream.push(special_header(SpecialKind::Partial, argument, SLOTS));
+            stream.extend(words);
+        };
     start(None).encode(&mut streams[0]);
     for child in 1..3_u32 {
         let create = Synchronisation {
@@ -224,11 +241,17 @@ fn recorded(codes: &[Vec<Made>], loops: &[Loop]) -> (tempfile::TempDir, Trace) {
     for it in loops {
         let stream = &mut streams[it.thread as usize];
         stamp(stream, time);
-        let mut words = it.words;
-        for _ in 0..it.count {
-            executed(stream, it.code as u32, words);
-            for (word, advance) in words.iter_mut().zip(it.advances) {
-                *word = word.wrapping_add_signed(advance);
+        for round in 0..it.rounds as i64 {
+            let way = round * it.between_rounds;
+            let mut words = it.words.map(|word| word.wrapping_add_signed(way));
+            for _ in 0..it.count {
+                match it.instructions < codes[it.code].len() {
+                    true => executed_in_part(stream, it.code, it.instructions, words),
+                    false => executed(stream, it.code as u32, words),
+                }
+                for (word, advance) in words.iter_mut().zip(it.advances) {
+                    *word = word.wrapping_add_signed(advance);
+                }
             }
         }
         time += 1000;
