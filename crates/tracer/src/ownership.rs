@@ -12,7 +12,8 @@
 //!
 //! A thread that wants another's line marks it *in transit*, then makes sure that the owner
 //! has passed a safe point since: it asks (the owner's `poll` slot) and waits until the
-//! owner's epoch moves, or finds the owner *safe*, which means out of translated code. The
+//! owner's epoch moves, or finds the owner *safe*, which means out of translated code, or at a
+//! safe point where it hands over what it has recorded. The
 //! owner publishes a bound of its time at every safe point (see [`crate::trace_buffer`]), and the new
 //! owner's time is stamped past it.
 //! A thread that waits is itself safe, so there is no deadlock; if lines were taken from it

@@ -25,8 +25,8 @@ pub(super) struct Plan {
     pub(super) sites: Vec<SiteId>,
     /// So many of them begin no epoch, and never will.
     pub(super) quiet: usize,
-    /// How they went on in the last run.
-    pub(super) lanes: Lanes,
+    /// How they went on in the last run, if there was one.
+    pub(super) lanes: Option<Box<Lanes>>,
     /// All accesses together, once none of them begins an epoch.
     pub(super) together: Reaches,
 }
@@ -41,8 +41,8 @@ pub(super) struct Plans {
 }
 
 const RECENT: usize = 1 << 11;
-/// Plans that are kept: about 30 MiB.
-const MOST: usize = 1 << 18;
+/// Plans that are kept: about 60 MiB, if all are executed often.
+const MOST: usize = 1 << 17;
 
 /// What no code is.
 const NOWHERE: Stretch = Stretch {

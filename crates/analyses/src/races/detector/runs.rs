@@ -54,7 +54,8 @@ impl Detector {
             return false;
         }
         let words = [execution.words(), executions.get(first + 1).words()];
-        let Some(lanes) = plan.lanes.of_run((accesses, &plan.sites), words, count) else {
+        let lanes = plan.lanes.get_or_insert_default();
+        let Some(lanes) = lanes.of_run((accesses, &plan.sites), words, count) else {
             return false;
         };
         // Behind a word the thread may know more: what it does then hides more.
