@@ -28,6 +28,14 @@ const OPERANDS: [(&str, &[&str]); 9] = [
 ];
 const ANY_ORDER: &[&str] = &["line-atomic", "ticket"];
 
+/// Guests whose threads want each other's lines all the time.
+const SHARING: [&str; 4] = [
+    "order/false_sharing",
+    "order/queue_many",
+    "order/sequence_lock",
+    "order/shared_strings",
+];
+
 /// Ordinary programs.
 const PROGRAMS: [&[&str]; 4] = [
     &["ls", "-l", "/usr/lib"],
@@ -45,6 +53,16 @@ pub(crate) fn trials() -> Vec<Trial> {
                 passes(scratch, order, &guest_command(guest, &["300"])?)
             }));
         }
+    }
+    for guest in SHARING {
+        let name = format!("verification::full_buffers::{guest}");
+        trials.push(trial(name, move |scratch| {
+            let command = guest_command(guest, &["2000"])?;
+            // Full again and again, in the middle of what threads do with each other's lines.
+            let options = ["--buffer", "512"];
+            let outcome = checked_with(scratch, "line-atomic", &options, &command)?;
+            explained(&outcome)
+        }));
     }
     for command in PROGRAMS {
         let name = format!("verification::programs::{}", command[0]);
@@ -135,7 +153,11 @@ fn passes(
     order: &str,
     command: &[impl AsRef<std::ffi::OsStr>],
 ) -> Result<(), Verdict> {
-    let outcome = checked(scratch, order, command)?;
+    explained(&checked(scratch, order, command)?)
+}
+
+/// Whether the order explains every value that was read.
+fn explained(outcome: &Outcome) -> Result<(), Verdict> {
     match outcome.ending {
         Ending::Exited(0) => Ok(()),
         _ => Err(Verdict::Wrong(outcome.stdout_text())),
@@ -174,8 +196,17 @@ fn checked(
     order: &str,
     command: &[impl AsRef<std::ffi::OsStr>],
 ) -> Result<Outcome, Verdict> {
+    checked_with(scratch, order, &[], command)
+}
+
+fn checked_with(
+    scratch: &Scratch,
+    order: &str,
+    options: &[&str],
+    command: &[impl AsRef<std::ffi::OsStr>],
+) -> Result<Outcome, Verdict> {
     let file = scratch.path().join("checked.unspool");
-    let options = ["--verify", "--order", order];
+    let options = [&["--verify", "--order", order], options].concat();
     run_well(scratch, &traced(scratch, &options, &file, command))?;
     verify(scratch, &file)
 }
