@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use unspool_container::stream::StreamNumber;
 use unspool_container::{Order, TraceHeader};
@@ -23,11 +23,6 @@ use crate::superblock::Superblock;
 /// So many words may wait before all threads are asked where they are, and those that are ahead for
 /// patience: 64 MiB.
 const CROWD_WORDS: usize = 1 << 23;
-
-/// Between two times at which it is noted what has been found there are so many times as long as that took,
-/// unless it was as good as nothing.
-const NOTE_PAUSES: u32 = 30;
-const SHORT_NOTE: Duration = Duration::from_millis(1);
 
 /// Gives what threads hand over to a sink, merged in the order (time, thread, position), as far as
 /// every thread has come.
@@ -86,8 +81,6 @@ struct State<Analysis> {
     verdict: Option<Verdict>,
     /// Accesses and events that had been given when it was noted last what had been found.
     noted: Option<(u64, u64)>,
-    /// Before this it is not noted again.
-    next_note: Option<Instant>,
 }
 
 /// What is known of a run, beside what its analysis has found.
@@ -124,7 +117,6 @@ impl<Analysis: Sink + Send + 'static> LiveAnalysis<Analysis> {
             summary: Summary::default(),
             verdict: None,
             noted: None,
-            next_note: None,
         };
         let shared = Shared {
             defined: Mutex::default(),
@@ -255,16 +247,11 @@ impl<Analysis: Sink> Shared<Analysis> {
         }
     }
 
-    /// Has it said what was found so far, if that is more than at the last time, and if saying it takes a
-    /// small part of the run: the program is held back meanwhile.
+    /// Has it said what was found so far, if that is more than at the last time.
     fn note_findings(&self) {
         let Some(mut state) = self.try_state() else {
             return;
         };
-        let start = Instant::now();
-        if state.next_note.is_some_and(|next| start < next) {
-            return;
-        }
         let Some((sink, mut conclusion)) = state.analysis.take() else {
             return;
         };
@@ -277,9 +264,6 @@ impl<Analysis: Sink> Shared<Analysis> {
             };
             let words = conclusion.so_far(&sink.analysis, &seen);
             *lock(&self.last_words) = words.into();
-            let end = Instant::now();
-            let pause = Some(end - start).filter(|&taken| taken > SHORT_NOTE);
-            state.next_note = pause.and_then(|taken| end.checked_add(taken * NOTE_PAUSES));
         }
         state.analysis = Some((sink, conclusion));
     }

@@ -22,7 +22,7 @@ use std::ffi::c_void;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use unspool_events::RecordSink;
 use unspool_kernel::lock::Mutex;
@@ -37,6 +37,13 @@ use unspool_engine::process::HELPER;
 
 /// How often it looks. A thread that sleeps at two looks is shown: after one to two of these.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(300);
+
+/// Between two times at which it is noted what has been found there are so many times as long as that took:
+/// the program is held back meanwhile.
+const NOTE_PAUSES: u32 = 30;
+
+/// The longest such pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// How long others are waited for before it is looked whether they are still there.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -232,6 +239,7 @@ unsafe extern "C" fn keep(argument: *mut c_void) -> i32 {
     post.id.store(std::process::id(), Ordering::Release);
     wake(&post.id);
     let mut looks = Looks::default();
+    let mut next_note = Instant::now();
     while post.await_next_look() {
         // SAFETY: has no preconditions.
         let is_alone = unsafe { libc::getppid() } != post.process;
@@ -246,13 +254,23 @@ unsafe extern "C" fn keep(argument: *mut c_void) -> i32 {
         if !sink.is_busy() {
             post.skew.show_sleepers(&mut looks, is_alone);
         }
-        sink.note_findings();
+        let start = Instant::now();
+        if start >= next_note {
+            sink.note_findings();
+            let end = Instant::now();
+            next_note = end + pause_after_note(end - start);
+        }
         post.busy.store(false, Ordering::Release);
         if is_alone {
             break;
         }
     }
     0
+}
+
+/// How long nothing is noted after what took so long.
+fn pause_after_note(taken: Duration) -> Duration {
+    taken.saturating_mul(NOTE_PAUSES).min(LONGEST_PAUSE)
 }
 
 /// Descriptors that another process has open are not closed for their readers and waiters.
