@@ -193,10 +193,7 @@ impl Simply<'_> {
             }
         }
         let is_simple = loop {
-            let (rest, quiet) = (&of_stretch[number..], plan.quiet_from(number));
-            let stood = standing(rest, quiet, words, self.epoch, self.shadow);
-            number += stood;
-            if number == of_stretch.len() || (stood != 0 && is_call(&of_stretch[number - 1])) {
+            if number == of_stretch.len() {
                 break true;
             }
             let access = &of_stretch[number];
@@ -224,37 +221,6 @@ fn is_call(access: &PlainAccess) -> bool {
     access.flags.contains(AccessFlags::RETURN_ADDRESS)
 }
 
-/// How many accesses of these sites, the first ones, are to pages that were used last, and teach nothing:
-/// whoever could meet them meets what the thread has done before.
-#[inline]
-fn standing(
-    accesses: &[PlainAccess],
-    sites: &[SiteId],
-    words: &[u64],
-    epoch: Epoch,
-    shadow: &Shadow,
-) -> usize {
-    let stands = |(access, site): &(&PlainAccess, &SiteId)| {
-        let (address, size) = (access.address(words), u64::from(access.size));
-        let is_write = access.kind == AccessKind::Write;
-        let Some(page) = shadow.near_page(address) else {
-            return false;
-        };
-        let stands_for = |cell: u64, bytes| {
-            let new = Record::new(epoch, bytes, is_write, **site);
-            page.cells[Page::cell(cell)].stands_for(new)
-        };
-        match few_bytes(address, size) {
-            Some(bytes) => stands_for(address, bytes),
-            None => {
-                Page::holds(address, size)
-                    && parts(address, size).all(|(cell, bytes)| stands_for(cell, bytes))
-            }
-        }
-    };
-    accesses.iter().zip(sites).take_while(stands).count()
-}
-
 /// Which bytes of its cell a range has, if it lies in one.
 #[inline]
 fn few_bytes(address: u64, size: u64) -> Option<Bytes> {
@@ -263,12 +229,6 @@ fn few_bytes(address: u64, size: u64) -> Option<Bytes> {
 }
 
 impl Plan {
-    /// The sites of those of the stretch's accesses that are known to begin no epoch, from a number on.
-    #[inline]
-    fn quiet_from(&self, number: usize) -> &[SiteId] {
-        &self.sites[number.min(self.quiet)..self.quiet]
-    }
-
     /// The site of one of the stretch's accesses, if that begins no epoch.
     #[inline]
     fn site(
