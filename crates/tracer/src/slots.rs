@@ -1,7 +1,7 @@
 //! What the tracer keeps in each thread's slots, for inserted code.
 
 use std::cell::Cell;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use unspool_code_cache::slots::{Room, Slots, SlotsPart};
 
@@ -26,6 +26,12 @@ pub(crate) struct TraceSlots {
 
 /// The bit of [`TraceSlots::poll`] that asks for more than an answer.
 pub(crate) const ASKED_TO_SHOW: u64 = 2;
+
+/// Asks a thread, by its poll slot, to show its records. This may be lost where it is answering somebody
+/// just now.
+pub(crate) fn ask_to_show(poll: &AtomicU64) {
+    poll.fetch_or(ASKED_TO_SHOW, Ordering::SeqCst);
+}
 
 /// Where the parts of a tile configuration lie: first row, bytes of the rows of each tile,
 /// rows of each tile (Intel SDM, volume 1, section 18.2).

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use unspool_code_cache::slots::Slots;
 
 use crate::sleep::Sleep;
-use crate::slots::{self as trace_slots, ASKED_TO_SHOW};
+use crate::slots as trace_slots;
 
 /// Where a thread stands.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl ThreadProgress {
     /// follow. This may be lost where it is answering somebody just now.
     pub(crate) fn ask_to_show(&self, floor: u64) {
         self.floor.fetch_max(floor, Ordering::AcqRel);
-        self.poll.fetch_or(ASKED_TO_SHOW, Ordering::SeqCst);
+        trace_slots::ask_to_show(self.poll);
     }
 
     /// The time that the thread is asked to show, once.

@@ -19,6 +19,7 @@ use unspool_events::raw::{SpecialKind, special_header};
 use unspool_events::{Event, ThreadId, ThreadRecords};
 
 use crate::recording::Recording;
+use crate::slots as trace_slots;
 use crate::thread_progress::ThreadProgress;
 
 const WORD: u64 = 8;
@@ -128,23 +129,21 @@ impl TraceBuffer {
     fn give(&mut self, end: u64) {
         // SAFETY: the range is mapped and written by this thread only; the encoder does not touch it.
         let records = unsafe { words_in(self.base..end) };
-        if self.set_aside.is_empty() {
-            self.encode(records);
-        } else {
-            self.set_aside.extend_from_slice(records);
-            self.give_set_aside();
-        }
+        self.encode(records);
         self.recording.count_words(records.len());
     }
 
-    /// Keeps the records up to `end` for a moment when whoever takes them may take long. The buffer begins
-    /// anew.
-    pub(crate) fn set_aside(&mut self, end: u64) {
+    /// Keeps the records up to `end` until the next poll, when whoever takes them may take long. The buffer
+    /// begins anew.
+    fn set_aside(&mut self, end: u64) {
         if self.is_recording {
             // SAFETY: the range is mapped and written by this thread only.
             let records = unsafe { words_in(self.base..end) };
+            let before = self.set_aside_bytes();
             self.set_aside.extend_from_slice(records);
+            self.recording.buffers.add(self.set_aside_bytes() - before);
             self.recording.count_words(records.len());
+            trace_slots::ask_to_show(&trace_slots::of(self.slots).poll);
         }
         self.set_bound(self.base, self.bound(end));
     }
@@ -152,6 +151,11 @@ impl TraceBuffer {
     /// Whether records wait to be handed over.
     pub(crate) fn has_set_aside(&self) -> bool {
         !self.set_aside.is_empty()
+    }
+
+    /// The memory that is kept for it.
+    fn set_aside_bytes(&self) -> u64 {
+        self.set_aside.capacity() as u64 * WORD
     }
 
     fn give_set_aside(&mut self) {
@@ -280,7 +284,7 @@ unsafe fn words_in<'a>(range: Range<u64>) -> &'a [u64] {
 impl Drop for TraceBuffer {
     fn drop(&mut self) {
         let (base, size) = (self.base, self.end - self.base);
-        self.recording.buffers.remove(size);
+        self.recording.buffers.remove(size + self.set_aside_bytes());
         BufferMemory { base, size }.unmap();
     }
 }

@@ -1,7 +1,5 @@
 //! The trace buffer: when it is full, and when a path is left in its middle.
 
-use std::sync::atomic::Ordering;
-
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::cache::FragmentId;
 use unspool_code_cache::cache::{Cache, Position};
@@ -13,7 +11,7 @@ use unspool_events::raw::{SpecialKind, special_header};
 use unspool_kernel::diagnostics;
 
 use crate::fragments::{Fragments, Repetition};
-use crate::slots::{self as trace_slots, ASKED_TO_SHOW};
+use crate::slots as trace_slots;
 use crate::thread_trace::ThreadTrace;
 use crate::tickets::LOCK_SPILL;
 use crate::trace_buffer::TraceBuffer;
@@ -42,11 +40,8 @@ pub(super) fn empty_buffer(tracer: &Tracer, trace: &mut ThreadTrace, thread: &mu
     // Nobody can take a line from a thread in the middle of a fragment. So others would wait for as long
     // as whoever takes the records needs: they are handed over where the next superblock begins.
     if tracer.ownership.is_checking() && !buffer.has_set_aside() {
-        let moved = buffer.make_room_at_once(start, buffer.end - start);
+        let moved = buffer.make_room_until_poll(start, buffer.end - start);
         thread.set_register(register, moved);
-        trace_slots::of(buffer.slots)
-            .poll
-            .fetch_or(ASKED_TO_SHOW, Ordering::SeqCst);
         return;
     }
     let moved = buffer.make_room(start, buffer.end - start);

@@ -87,8 +87,8 @@ impl TraceBuffer {
         self.move_to_start(start, bytes)
     }
 
-    /// The same, but what comes before is only set aside.
-    pub(crate) fn make_room_at_once(&mut self, start: u64, bytes: u64) -> u64 {
+    /// The same, but what comes before is only set aside until the next poll.
+    pub(crate) fn make_room_until_poll(&mut self, start: u64, bytes: u64) -> u64 {
         self.set_aside(start);
         self.move_to_start(start, bytes)
     }
