@@ -6,7 +6,8 @@
 //! that nothing on the way can change need not be kept. Where the way cannot be followed, or
 //! wide vector registers or floating-point arithmetic come, nothing is said, and all is kept.
 //!
-//! Ways that end in a panic change nothing that matters: the process ends.
+//! Ways that end in a panic change nothing that matters: the process ends. What is called by
+//! [`rarely`](crate::rarely()) keeps what is not said here.
 
 mod body;
 mod own_code;
@@ -23,6 +24,7 @@ use iced_x86::{
 
 pub(crate) use self::body::{Body, BodyInstruction, Renaming};
 use self::own_code::OwnCode;
+use crate::rarely::call_keeping_all;
 
 /// The most instructions that are followed.
 const MOST_INSTRUCTIONS: usize = 4000;
@@ -115,6 +117,11 @@ impl Compiled {
     }
 }
 
+/// The function that calls others and keeps all but general registers and flags.
+fn keeps_all() -> u64 {
+    call_keeping_all as *const () as u64
+}
+
 struct Walk<'a> {
     own: &'a OwnCode,
     factory: InstructionInfoFactory,
@@ -144,6 +151,14 @@ impl<'a> Walk<'a> {
             self.functions.insert(entry, false);
             return Some(false);
         }
+        if entry == keeps_all() {
+            let [function, argument] = [Register::RDI, Register::RSI];
+            self.found.reads |= 1 << function.number() | 1 << argument.number();
+            self.found.changes |= VOLATILE;
+            self.found.flags = true;
+            self.functions.insert(entry, true);
+            return Some(true);
+        }
         if let Some(&returns) = self.functions.get(&entry) {
             return Some(returns);
         }
@@ -159,7 +174,8 @@ impl<'a> Walk<'a> {
                 continue;
             }
             // What a jump leads to may be another function's start.
-            if at != entry && self.functions.contains_key(&at) || at == self.own.panics {
+            let is_known = self.functions.contains_key(&at) || at == keeps_all();
+            if at != entry && is_known || at == self.own.panics {
                 returns |= self.function(at, depth + 1)?;
                 continue;
             }

@@ -38,6 +38,7 @@ mod kept;
 mod mappings;
 mod numbering;
 mod process;
+mod rarely;
 mod repetitions;
 mod samplers;
 mod shadow;
@@ -77,6 +78,7 @@ pub use instrumenter::{
 };
 pub use joining::instrumenter;
 pub use mappings::{Mapping, MappingCause, MappingChange};
+pub use rarely::rarely;
 pub use repetitions::is_first_repetition;
 pub use samplers::{SamplerId, restart_countdown};
 pub use shadow::{Shadow, ShadowCheck, ShadowError, ShadowStore, ShadowTest, WordPart, WordValue};

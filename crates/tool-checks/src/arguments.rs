@@ -5,7 +5,8 @@
 //! With `followed`, too, and as many as calls of a function before each of them; and what has the
 //! program go on elsewhere is called only because another function says so.
 //! With `gated`, the functions compute with floating-point numbers, so that all registers are kept
-//! around them. With `spoilt`, one value is wrong, which must be noticed.
+//! around them; with `rarely`, they do that where they keep all registers themselves.
+//! With `spoilt`, one value is wrong, which must be noticed.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -17,7 +18,7 @@ use unspool_tool::{
     Instruction, InstructionPointer, LowVector, MemoryOperand, Point, Predicate, Register,
     RegisterMut, ReturnAddress, ReturnValue, Shape, Superblock, SystemCallArgument,
     SystemCallNumber, ThreadInfo, ThreadNumber, TimeStamp, Tool, access_size, accesses,
-    branch_taken, branch_target, effective_address, predicate, say,
+    branch_taken, branch_target, effective_address, predicate, rarely, say,
 };
 use unspool_tool::{Buffer, ByReference, Counter, EffectiveAddress, StackPointer};
 
@@ -26,8 +27,13 @@ use crate::asked;
 const MARKERS: usize = 32;
 const MARK: u64 = 0x7a50_0000;
 
-/// The tool; `GATED` as above.
-pub(crate) struct Values<const GATED: bool> {
+/// The forms of the functions, as above.
+pub(crate) const PLAIN: u8 = 0;
+pub(crate) const GATED: u8 = 1;
+pub(crate) const RARELY: u8 = 2;
+
+/// The tool.
+pub(crate) struct Values<const FORM: u8> {
     spoilt: u64,
     /// The number of the marker before an instruction.
     marked: Mutex<HashMap<u64, usize>>,
@@ -35,7 +41,7 @@ pub(crate) struct Values<const GATED: bool> {
     sums: Mutex<[Sum; MARKERS]>,
     wrong: AtomicU64,
     /// What completes, twice.
-    executed: Option<(Counter, Buffer<Values<GATED>, Address>)>,
+    executed: Option<(Counter, Buffer<Values<FORM>, Address>)>,
     entries: AtomicU64,
     /// Whether what may redirect is called because another function says so.
     followed: bool,
@@ -61,9 +67,12 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    fn add<const GATED: bool, const N: usize>(&mut self, marker: u8, values: [u64; N]) {
-        if GATED {
-            self.number = self.number * 1.5 + 1.0;
+    fn add<const FORM: u8, const N: usize>(&mut self, marker: u8, values: [u64; N]) {
+        let mut compute = || self.number = self.number * 1.5 + 1.0;
+        match FORM {
+            GATED => compute(),
+            RARELY => rarely(compute),
+            _ => {}
         }
         let sum = &mut self.sums[usize::from(marker) % MARKERS];
         sum.times += 1;
@@ -75,8 +84,8 @@ impl Seen {
 
 type State = Seen;
 
-impl<const GATED: bool> Values<GATED> {
-    pub(crate) fn new() -> Values<GATED> {
+impl<const FORM: u8> Values<FORM> {
+    pub(crate) fn new() -> Values<FORM> {
         Values {
             spoilt: u64::from(asked("spoilt")),
             marked: Mutex::default(),
@@ -96,11 +105,11 @@ impl<const GATED: bool> Values<GATED> {
     }
 
     fn one(&self, seen: &mut State, marker: u8, value: u64) {
-        seen.add::<GATED, 1>(marker, [value + self.spoilt]);
+        seen.add::<FORM, 1>(marker, [value + self.spoilt]);
     }
 
     fn truth(&self, seen: &mut State, marker: u8, value: bool) {
-        seen.add::<GATED, 1>(marker, [u64::from(value)]);
+        seen.add::<FORM, 1>(marker, [u64::from(value)]);
     }
 
     #[expect(clippy::too_many_arguments, reason = "as many as there can be")]
@@ -118,7 +127,7 @@ impl<const GATED: bool> Values<GATED> {
         i: u64,
         j: u64,
     ) {
-        seen.add::<GATED, 10>(1, [a.0, b.0, c.0, d.0, e.0, f, g, h, i, j]);
+        seen.add::<FORM, 10>(1, [a.0, b.0, c.0, d.0, e.0, f, g, h, i, j]);
     }
 
     fn change(&self, _: &mut State, mut rbx: RegisterMut, mut rdx: RegisterMut) {
@@ -131,15 +140,15 @@ impl<const GATED: bool> Values<GATED> {
     }
 
     fn repeat(&self, seen: &mut State, does: bool, size: u64, from: Address, to: Address) {
-        seen.add::<GATED, 4>(4, [u64::from(does), size, from.0, to.0]);
+        seen.add::<FORM, 4>(4, [u64::from(does), size, from.0, to.0]);
     }
 
     fn target(&self, seen: &mut State, marker: u8, target: Address) {
-        seen.add::<GATED, 1>(marker, [target.0]);
+        seen.add::<FORM, 1>(marker, [target.0]);
     }
 
     fn returns(&self, seen: &mut State, target: Address, address: Option<Address>) {
-        seen.add::<GATED, 2>(6, [target.0, address.map_or(0, |it| it.0)]);
+        seen.add::<FORM, 2>(6, [target.0, address.map_or(0, |it| it.0)]);
     }
 
     #[expect(clippy::too_many_arguments, reason = "it is called with so many")]
@@ -155,15 +164,15 @@ impl<const GATED: bool> Values<GATED> {
         single: f32,
     ) {
         let (double, single) = (double.to_bits(), u64::from(single.to_bits()));
-        seen.add::<GATED, 7>(10, [first, second, sixth, seventh, eighth, double, single]);
+        seen.add::<FORM, 7>(10, [first, second, sixth, seventh, eighth, double, single]);
     }
 
     fn result(&self, seen: &mut State, word: u64, double: f64) {
-        seen.add::<GATED, 2>(11, [word, double.to_bits()]);
+        seen.add::<FORM, 2>(11, [word, double.to_bits()]);
     }
 
     fn skip(&self, seen: &mut State, low: u64, mut context: Context) {
-        seen.add::<GATED, 2>(12, [context.register(Register::Rbx as u8), low]);
+        seen.add::<FORM, 2>(12, [context.register(Register::Rbx as u8), low]);
         context.set_register(Register::R12 as u8, 5);
         let mut vector = context.vector(5);
         vector[..8].copy_from_slice(&(low + 7).to_le_bytes());
@@ -192,17 +201,17 @@ impl<const GATED: bool> Values<GATED> {
     }
 
     fn call(&self, seen: &mut State, number: u64, first: u64, second: u64, sixth: u64) {
-        seen.add::<GATED, 4>(19, [number, first, second, sixth]);
+        seen.add::<FORM, 4>(19, [number, first, second, sixth]);
     }
 
     fn elements(&self, seen: &mut State, all: Accesses) {
         let sum = |sum: u64, &(at, size): &(Address, u64)| sum.wrapping_add(at.0 + size);
-        seen.add::<GATED, 1>(20, [all.to_vec().iter().fold(0, sum)]);
+        seen.add::<FORM, 1>(20, [all.to_vec().iter().fold(0, sum)]);
     }
 
     fn downwards(&self, seen: &mut State, from: Accesses, to: Accesses) {
         let (from, to) = (from.to_vec()[0], to.to_vec()[0]);
-        seen.add::<GATED, 4>(22, [from.0.0, from.1, to.0.0, to.1]);
+        seen.add::<FORM, 4>(22, [from.0.0, from.1, to.0.0, to.1]);
     }
 
     fn at_table(&self, _: &mut State, table: u64) {
@@ -362,7 +371,7 @@ fn sum(base: &str, index: &str, scale: u8, displacement: i64) -> EffectiveAddres
     effective_address(&operand).expect("it is plain")
 }
 
-impl<const GATED: bool> Tool for Values<GATED> {
+impl<const FORM: u8> Tool for Values<FORM> {
     type Thread = Seen;
     const LEAVES_OUT: bool = true;
 

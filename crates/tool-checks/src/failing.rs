@@ -1,9 +1,10 @@
 //! Fails in a function that is called before instructions: with `fault` by a fault, else by a panic;
 //! with `looping` in one that is too long to be copied, with `floating` in one around which
-//! everything is kept, else in one that is copied to where it is called.
+//! everything is kept, with `rarely` in what another one calls so, else in one that is copied to where
+//! it is called.
 #![expect(unsafe_code, reason = "it accesses memory that is not there")]
 
-use unspool_tool::{Constant, Superblock, Tool};
+use unspool_tool::{Constant, Superblock, Tool, rarely};
 
 use crate::asked;
 
@@ -33,6 +34,10 @@ impl Failing {
         self.panics(state, index);
     }
 
+    fn panics_rarely(&self, state: &mut State, index: u64) {
+        rarely(|| self.computes(state, index));
+    }
+
     fn faults(&self, state: &mut State, address: u64) {
         // SAFETY: none: it is to fault.
         state.table[0] = unsafe { (address as *const u64).read_volatile() };
@@ -48,6 +53,10 @@ impl Failing {
         state.number = state.number * 1.5 + 1.0;
         self.faults(state, address);
     }
+
+    fn faults_rarely(&self, state: &mut State, address: u64) {
+        rarely(|| self.computes_and_faults(state, address));
+    }
 }
 
 impl Tool for Failing {
@@ -56,13 +65,18 @@ impl Tool for Failing {
     fn instrument(&self, superblock: &Superblock<Self>) {
         let before = superblock.blocks().next().expect("it has one").before();
         let argument = (Constant(16_u64),);
-        match (asked("fault"), asked("looping"), asked("floating")) {
-            (false, true, _) => before.call(Failing::loops, argument),
-            (false, _, true) => before.call(Failing::computes, argument),
-            (false, _, _) => before.call(Failing::panics, argument),
-            (true, true, _) => before.call(Failing::loops_and_faults, argument),
-            (true, _, true) => before.call(Failing::computes_and_faults, argument),
-            (true, _, _) => before.call(Failing::faults, argument),
+        let way = ["looping", "floating", "rarely"]
+            .into_iter()
+            .find(|way| asked(way));
+        match (asked("fault"), way) {
+            (false, None) => before.call(Failing::panics, argument),
+            (false, Some("looping")) => before.call(Failing::loops, argument),
+            (false, Some("floating")) => before.call(Failing::computes, argument),
+            (false, Some(_)) => before.call(Failing::panics_rarely, argument),
+            (true, None) => before.call(Failing::faults, argument),
+            (true, Some("looping")) => before.call(Failing::loops_and_faults, argument),
+            (true, Some("floating")) => before.call(Failing::computes_and_faults, argument),
+            (true, Some(_)) => before.call(Failing::faults_rarely, argument),
         }
     }
 }

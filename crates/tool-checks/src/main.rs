@@ -49,8 +49,9 @@ fn main() {
     let name = arguments().first().and_then(|word| word.to_str());
     match name.unwrap_or_default() {
         "appended" => run(appended::Appended::new()),
-        "arguments" if asked("gated") => run(arguments::Values::<true>::new()),
-        "arguments" => run(arguments::Values::<false>::new()),
+        "arguments" if asked("gated") => run(arguments::Values::<{ arguments::GATED }>::new()),
+        "arguments" if asked("rarely") => run(arguments::Values::<{ arguments::RARELY }>::new()),
+        "arguments" => run(arguments::Values::<{ arguments::PLAIN }>::new()),
         "bystander" => run(bystander::Bystander),
         "call-paths" => run(call_paths::CallPaths::default()),
         "calls" => run(calls::Calls::new()),

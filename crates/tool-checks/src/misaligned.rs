@@ -1,10 +1,10 @@
 //! Reads what is not aligned, before each block: the program may have forbidden that to itself.
 //! With `looping` in a function that is too long to be copied, with `floating` in one around which
-//! everything is kept.
+//! everything is kept, with `rarely` in what another one calls so.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use unspool_tool::{Counter, Superblock, ThreadInfo, Tool, say};
+use unspool_tool::{Counter, Superblock, ThreadInfo, Tool, rarely, say};
 
 use crate::asked;
 
@@ -56,6 +56,10 @@ impl Misaligned {
         state.number = state.number * 1.5 + 1.0;
         self.reads(state);
     }
+
+    fn computes_rarely(&self, state: &mut State) {
+        rarely(|| self.computes(state));
+    }
 }
 
 impl Tool for Misaligned {
@@ -64,10 +68,12 @@ impl Tool for Misaligned {
     fn instrument(&self, superblock: &Superblock<Self>) {
         for block in superblock.blocks() {
             block.before().count(self.executed, 1);
-            match (asked("looping"), asked("floating")) {
-                (true, _) => block.before().call(Misaligned::loops, ()),
-                (_, true) => block.before().call(Misaligned::computes, ()),
-                _ => block.before().call(Misaligned::reads, ()),
+            let before = block.before();
+            match ["looping", "floating", "rarely"].map(asked) {
+                [true, _, _] => before.call(Misaligned::loops, ()),
+                [_, true, _] => before.call(Misaligned::computes, ()),
+                [_, _, true] => before.call(Misaligned::computes_rarely, ()),
+                _ => before.call(Misaligned::reads, ()),
             }
         }
     }

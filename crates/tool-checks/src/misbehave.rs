@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use unspool_tool::{
-    AccessKind, Address, Batch, Buffer, Controller, Counter, Flags, Instruction,
-    InstructionPointer, MemoryOperand, Sampler, Shadow, Shape, SignalOrigin, Superblock, Switch,
-    SystemCall, ThreadWord, Tool, Trigger, branch_taken, iced_x86::Mnemonic, install,
-    mask_register, memory_value, raise_signal, say, spawn, vector_register,
+    AccessKind, Address, Batch, Buffer, Controller, Counter, Flags, Image, Instruction,
+    InstructionPointer, MemoryOperand, Original, Sampler, Shadow, Shape, SignalOrigin, Superblock,
+    Switch, SystemCall, ThreadWord, Tool, Trigger, branch_taken, iced_x86::Mnemonic, install,
+    mask_register, memory_value, raise_signal, rarely, say, spawn, vector_register,
 };
 
 use crate::asked;
@@ -248,8 +248,22 @@ fn rewrite(instruction: &Instruction<Misbehave>) {
     }
 }
 
+type Allocation = extern "C" fn(u64) -> u64;
+
+impl Misbehave {
+    fn wrapped(&self, original: &mut Original<'_, Self, Allocation>, size: u64) -> u64 {
+        rarely(|| original.call(size))
+    }
+}
+
 impl Tool for Misbehave {
     type Thread = ();
+
+    fn image_load(&self, image: &Image<Self>) {
+        if asked("original-rarely") {
+            image.wrap::<Allocation>("malloc", Self::wrapped);
+        }
+    }
 
     fn instrument(&self, superblock: &Superblock<Self>) {
         if asked("append-in-instrument") {

@@ -284,9 +284,11 @@ fn arguments_are_what_the_program_has() {
     for words in [
         &[][..],
         &["gated"],
+        &["rarely"],
         &["buffered"],
         &["followed"],
         &["followed", "gated"],
+        &["followed", "rarely"],
     ] {
         let (changed, told, text) = marked(words, &format!("arguments{}", words.concat()));
         assert_eq!(text.trim_end(), format!("{told}\n0 wrong"), "{words:?}");
@@ -325,7 +327,7 @@ fn a_wrong_argument_is_noticed() {
 fn failures_are_the_tools() {
     let (_, program) = build("instructions/counted").expect("it needs nothing but gcc");
     for kind in ["panic", "fault"] {
-        for way in ["copied", "looping", "floating"] {
+        for way in ["copied", "looping", "floating", "rarely"] {
             let tool = ["failing", kind, way];
             let outcome = under(&tool, &program, &[], &tool.join("-"));
             let text = outcome.stderr_text();
@@ -361,7 +363,7 @@ fn insertions_that_do_not_fit() {
 /// The alignment-check flag is the program's alone.
 #[test]
 fn functions_need_not_align_what_they_access() {
-    for way in ["copied", "looping", "floating"] {
+    for way in ["copied", "looping", "floating", "rarely"] {
         agrees(
             &["misaligned", way],
             "instructions/alignment_check",
@@ -715,6 +717,13 @@ fn the_tool_is_blamed() {
             ],
         ),
         ("rewrite-twice", &["is rewritten twice", "misbehave.rs:"]),
+        (
+            "original-rarely",
+            &[
+                "a wrapper cannot call the original function",
+                "misbehave.rs:",
+            ],
+        ),
         (
             "rewrite-value",
             &["is wanted, which is rewritten", "misbehave.rs:"],

@@ -10,7 +10,7 @@ use unspool_tool::lock::Mutex;
 use unspool_tool::{
     AccessKind, Address, Constant, FunctionArgument, Image, InstructionPointer, MemoryOperand,
     Point, Shadow, Side, Superblock, SyncObject, Synchronisation, ThreadInfo, ThreadWord, Tool,
-    effective_address, image_at, say,
+    effective_address, image_at, rarely, say,
 };
 
 /// An epoch is a thread's number and its time.
@@ -170,14 +170,18 @@ impl Races {
         (place != 0).then(|| unsafe { &*std::ptr::with_exposed_provenance(place) })
     }
 
+    // ANCHOR: kept
     fn kept_or_new(&self, at: u64) -> &'static Kept {
-        self.kept(at).unwrap_or_else(|| {
-            let new: &'static Kept = Box::leak(Box::default());
-            let place = std::ptr::from_ref(new).expose_provenance() as u64;
-            let word = self.kept.word(at);
-            let is_first = word.compare_exchange(0, place, AcqRel, Acquire).is_ok();
-            if is_first { new } else { self.kept_or_new(at) }
-        })
+        self.kept(at).unwrap_or_else(|| rarely(|| self.add(at)))
+    }
+    // ANCHOR_END: kept
+
+    fn add(&self, at: u64) -> &'static Kept {
+        let new: &'static Kept = Box::leak(Box::default());
+        let place = std::ptr::from_ref(new).expose_provenance() as u64;
+        let word = self.kept.word(at);
+        let is_first = word.compare_exchange(0, place, AcqRel, Acquire).is_ok();
+        if is_first { new } else { self.kept_or_new(at) }
     }
 
     fn given(&self, object: SyncObject) -> &'static [AtomicU32; THREADS] {

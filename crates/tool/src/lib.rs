@@ -110,7 +110,7 @@ pub use unspool_instrument::{
     Annotation, AtomicKind, Branch, CallMemory, Completeness, Consumption, Context, Counter,
     Effect, Mapping, MappingCause, MappingChange, ShadowError, ShadowStore, ShadowTest, Side,
     Signal, SignalOrigin, StoppedThread, Switch, SyncObject, SyncOperation, Synchronisation,
-    SystemCall, ThreadInfo, Version,
+    SystemCall, ThreadInfo, Version, rarely,
 };
 pub use unspool_kernel::lock;
 pub use world::{

@@ -79,6 +79,29 @@ fn direct_calls_are_followed_and_loops_are_not_copied() {
     assert!(found.body.is_none());
 }
 
+extern "C" fn allocates(counts: &mut Vec<u64>, number: u64) {
+    match counts.last_mut() {
+        Some(last) => *last += number,
+        None => counts.push(number),
+    }
+}
+
+extern "C" fn allocates_rarely(counts: &mut Vec<u64>, number: u64) {
+    match counts.last_mut() {
+        Some(last) => *last += number,
+        None => crate::rarely(|| counts.push(number)),
+    }
+}
+
+#[test]
+fn a_way_that_is_rarely_gone_and_keeps_all_hides_nothing_else() {
+    assert!(examined(allocates as *const ()).is_none());
+    let found = examined(allocates_rarely as *const ()).expect("the allocator is called rarely");
+    assert!(found.flags && found.body.is_none(), "{found:?}");
+    assert_eq!(found.changes, super::VOLATILE);
+    assert_eq!(found.vectors & !1, 0, "{found:?}");
+}
+
 #[test]
 fn a_way_that_panics_changes_nothing() {
     let found = examined(may_panic as *const ()).expect("a panic ends the way");

@@ -25,6 +25,7 @@ use corosensei::stack::{DefaultStack, Stack};
 use unspool_code_cache::slots::slots;
 
 use crate::compiled::CoroutineCode;
+use crate::rarely::assert_outside;
 use crate::slots as tool_slots;
 
 /// Bytes of a wrapper's stack; touched pages only cost memory.
@@ -235,7 +236,7 @@ extern "C" fn forget_exception(exception: *mut c_void) {
 /// registers; the result is there then.
 ///
 /// # Panics
-/// If no wrapper runs.
+/// If no wrapper runs, or if it does this within [`rarely`](crate::rarely()).
 #[inline(always)]
 pub fn call_original(registers: &mut CallRegisters) {
     let running = tool_slots::of(slots()).running_wrapper.get();
@@ -246,6 +247,7 @@ pub fn call_original(registers: &mut CallRegisters) {
         std::ptr::eq(registers, coroutine.registers.get()),
         "a function is called with the registers that its wrapper was given"
     );
+    assert_outside();
     // SAFETY: the other side has come here by a switch, and has left its stack pointer.
     unsafe { switch!(unspool_switch_wrapper, coroutine) };
     if coroutine.is_dropped.get() {

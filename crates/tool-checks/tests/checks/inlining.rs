@@ -53,6 +53,23 @@ fn short_functions_are_inlined() {
     assert!(others == [0; 3] && gated > 0);
 }
 
+/// A function that computes where it keeps all registers itself is called without the gate. The control is
+/// the same without that.
+#[test]
+fn what_is_done_rarely_keeps_no_function_from_being_followed() {
+    let forms = |way: &'static str| {
+        forms(
+            &["arguments", way],
+            "instructions/marked",
+            ("arguments", "one"),
+        )
+    };
+    let [inlined, copied, called, gated] = forms("rarely");
+    assert!((inlined, copied, gated) == (0, 0, 0) && called > 0);
+    let [others @ .., gated] = forms("gated");
+    assert!(others == [0; 3] && gated > 0);
+}
+
 /// Functions that say where an operand is are among those of which it is told, and so are functions
 /// around routines.
 #[test]
