@@ -1,10 +1,11 @@
 //! Acquiring lines: what happens when a check fails.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use unspool_kernel::race_windows;
 
-use super::owner::Run;
+use super::owner::Step;
 use super::threads::ask;
 use super::{EPOCH_BITS, SAFE, SHARED, TAKEN, TRANSIT};
 use super::{Owner, Ownership};
@@ -134,7 +135,8 @@ impl<'a> Acquisition<'a> {
     fn take(&mut self, line: u64, word: u32, write: bool) {
         let ownership = self.ownership;
         let me = self.owner.index + 1;
-        let (first, end) = self.mark_neighbours(line, word);
+        let step = self.owner.runs.step(line);
+        let lines = self.mark_neighbours(line, word, step);
         let shared = word & SHARED != 0;
         if shared {
             self.ask_everybody();
@@ -153,18 +155,21 @@ impl<'a> Acquisition<'a> {
         } else {
             me
         };
+        ownership.histories.spread(line, lines.clone());
         race_windows::widen();
-        for line in first..end {
+        for line in lines.clone() {
             ownership.word(line).store(state, Ordering::SeqCst);
         }
-        self.owner.run = Run { first, end };
+        self.owner.runs.take(step, lines);
     }
 
     /// Where the thread goes from line to line: marks those that come next, as far as they
     /// are in the same state. Returns all marked lines.
-    fn mark_neighbours(&mut self, line: u64, word: u32) -> (u64, u64) {
+    fn mark_neighbours(&mut self, line: u64, word: u32, step: Step) -> Range<u64> {
         let ownership = self.ownership;
-        let (count, downwards) = self.owner.run.from(line);
+        let Step {
+            count, downwards, ..
+        } = step;
         let (mut first, mut end) = (line, line + 1);
         while end - first < count {
             let next = if downwards {
@@ -186,7 +191,7 @@ impl<'a> Acquisition<'a> {
                 end += 1;
             }
         }
-        (first, end)
+        first..end
     }
 
     /// The lines just taken may be read by everybody from now on. Returns their state, or none if
