@@ -64,8 +64,9 @@ impl<T, E> Copy for Buffer<T, E> {}
 
 impl<T: Tool, E: Entry> Buffer<T, E> {
     /// A buffer with room for so many entries in each thread, and somewhat more: whole pages.
-    /// A few hundred kilobytes are a good size. `deliver` gets the batches: a function item, or
-    /// a closure that captures nothing.
+    /// Each batch costs some microseconds beside what is done with it. So a few hundred kilobytes are
+    /// a good size, and a megabyte where little is done with an entry. `deliver` gets the batches: a
+    /// function item, or a closure that captures nothing.
     ///
     /// # Panics
     /// If the program runs already, if there are eight, or if there is to be no room.
