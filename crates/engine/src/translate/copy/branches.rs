@@ -77,6 +77,19 @@ impl Builder {
         pc: u64,
     ) -> Result<(), Uncopyable> {
         self.code.store_slot(offset::spill(TARGET_SPILL), TARGET);
+        self.indirect_target_kept(instruction, bytes, pc)
+    }
+
+    /// The same where the slot has the program's value of the register.
+    ///
+    /// # Errors
+    /// Likewise.
+    pub(crate) fn indirect_target_kept(
+        &mut self,
+        instruction: &Instruction,
+        bytes: &[u8],
+        pc: u64,
+    ) -> Result<(), Uncopyable> {
         // A load through a far address has it in the register before it may fault.
         let spill = self.target_spill();
         let loaded = self.load_target(instruction, bytes, pc, TARGET);

@@ -275,9 +275,10 @@ impl Walk<'_> {
     fn return_from(&mut self, inserters: Inserters, item: &Item, (executed, pop): (usize, u16)) {
         let paired = self.pairs_calls;
         let Some(binding) = self.binding else {
-            self.builder
-                .code
-                .store_slot(offset::spill(TARGET_SPILL), TARGET);
+            if !self.has_target_in_slot() {
+                let slot = offset::spill(TARGET_SPILL);
+                self.builder.code.store_slot(slot, TARGET);
+            }
             if inserters.is_empty() {
                 self.builder.code.pop(TARGET);
             } else {
@@ -306,7 +307,11 @@ impl Walk<'_> {
         let next_pc = item.next_pc();
         let calls = layout.kind == Kind::CallIndirect;
         let Some(binding) = self.binding else {
-            if self.builder.indirect_target(layout, bytes, *pc).is_err() {
+            let target = match self.has_target_in_slot() {
+                true => self.builder.indirect_target_kept(layout, bytes, *pc),
+                false => self.builder.indirect_target(layout, bytes, *pc),
+            };
+            if target.is_err() {
                 return self.emulate(inserters, *pc);
             }
             if !calls {
