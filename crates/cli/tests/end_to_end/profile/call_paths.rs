@@ -302,12 +302,12 @@ fn deep_recursion(scratch: &Scratch) -> Result<(), Verdict> {
 const PYTHON: &str = "exec python3 -c '
 import json, re
 text = json.dumps([{\"a\": i, \"b\": [str(i)] * 5} for i in range(20000)])
-for _ in range(4):
+for _ in range(16):
     json.loads(text)
     sorted(re.findall(r\"[0-9]+\", text))
 '";
 const GCC: &str = "printf '#include <algorithm>\\n#include <map>\\n#include <regex>\\nint main() { std::map<int, std::regex> m; return m.size(); }' > a.cpp && exec g++ -O1 -c -o a.o a.cpp";
-const SQLITE: &str = "exec sqlite3 :memory: 'with recursive n(i) as (select 1 union all select i + 1 from n where i < 400000) select sum(i), count(distinct i % 1000), max(length(hex(i))) from n;'";
+const SQLITE: &str = "exec sqlite3 :memory: 'with recursive n(i) as (select 1 union all select i + 1 from n where i < 1600000) select sum(i), count(distinct i % 1000), max(length(hex(i))) from n;'";
 /// Neither symbols nor call-frame information are left of the program itself.
 const XZ: &str = "objcopy --strip-all --remove-section=.eh_frame --remove-section=.eh_frame_hdr $(command -v xz) xz && head -c 3000000 /usr/bin/python3* | ./xz -T1 -5 -c > out.xz";
 
