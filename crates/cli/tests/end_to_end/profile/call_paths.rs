@@ -72,9 +72,7 @@ fn check_whole(report: &Value) -> Result<(), Verdict> {
     let complete = number(&ends["complete"]);
     let bad = number(&ends["failed"]) + number(&report["steps"]["wrong"]);
     let samples = number(&report["samples"]);
-    // A single one is no rate.
-    let most_bad = f64::max(1.0, 0.002 * samples);
-    match samples > 200.0 && complete >= 0.99 * samples && bad <= most_bad {
+    match samples > 200.0 && complete >= 0.99 * samples && bad <= 0.002 * samples {
         true => Ok(()),
         false => Err(Verdict::Wrong(format!(
             "unwinds {ends}, steps {}, {samples} samples",
@@ -234,7 +232,7 @@ fn collatz(from: u64) -> u64 {
 }
 #[inline(never)]
 fn iterates() {
-    for _ in 0..3000 {
+    for _ in 0..15000 {
         black_box(collatz(black_box(2000)));
     }
 }
@@ -256,14 +254,8 @@ fn rust(scratch: &Scratch) -> Result<(), Verdict> {
         });
         of_name.map(|it| number(&it["total"])).fold(0.0, f64::max)
     };
-    // The innermost shares the loop with what counts its items.
-    let least = [
-        ("iterates", 0.9),
-        ("collatz", 0.9),
-        ("fold", 0.9),
-        ("Successors", 0.75),
-    ];
-    let within = least.map(|(part, share)| named(part) > share * total);
+    let is_most = |part: &str| named(part) > 0.9 * total;
+    let within = ["iterates", "collatz", "fold", "Successors"].map(is_most);
     match within == [true; 4] && named("no_such_iterator") == 0.0 {
         true => Ok(()),
         false => Err(Verdict::Wrong(format!("{within:?}: {report:#}"))),
@@ -314,7 +306,7 @@ for _ in range(16):
     json.loads(text)
     sorted(re.findall(r\"[0-9]+\", text))
 '";
-const GCC: &str = "printf '#include <algorithm>\\n#include <map>\\n#include <regex>\\nint main() { std::map<int, std::regex> m; return m.size(); }' > a.cpp && exec g++ -O1 -c -o a.o a.cpp";
+const GCC: &str = "printf '#include <algorithm>\\n#include <map>\\n#include <regex>\\nint main() { std::map<int, std::regex> m; return m.size(); }' > a.cpp && for number in 1 2 3 4; do g++ -O1 -c -o a.o a.cpp; done";
 const SQLITE: &str = "exec sqlite3 :memory: 'with recursive n(i) as (select 1 union all select i + 1 from n where i < 1600000) select sum(i), count(distinct i % 1000), max(length(hex(i))) from n;'";
 /// Neither symbols nor call-frame information are left of the program itself.
 const XZ: &str = "objcopy --strip-all --remove-section=.eh_frame --remove-section=.eh_frame_hdr $(command -v xz) xz && head -c 3000000 /usr/bin/python3* | ./xz -T1 -5 -c > out.xz";
