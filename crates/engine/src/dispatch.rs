@@ -86,6 +86,9 @@ fn enter(
     target: CacheAddress,
     resume: Resume,
 ) -> Option<(CacheAddress, Resume)> {
+    if resume == Resume::Entry {
+        thread.slots().keep_target();
+    }
     race_windows::widen();
     thread.lend_to_handlers();
     race_windows::widen();

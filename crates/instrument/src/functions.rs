@@ -202,11 +202,6 @@ impl Functions {
         self.places.write()
     }
 
-    /// Whether any is hooked.
-    pub(crate) fn is_any(&self) -> bool {
-        self.any.load(Ordering::Acquire)
-    }
-
     /// What is hooked at an address.
     pub(crate) fn hook_at(&self, pc: u64) -> Option<Hook> {
         if !self.any.load(Ordering::Acquire) {

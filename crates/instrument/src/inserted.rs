@@ -202,9 +202,6 @@ impl Inserter for Insertion {
         if !walk.is_alone() {
             self.tell_others(walk, items);
         }
-        if self.only_counts() {
-            walk.rely_on_target_slot();
-        }
         // What one call borrows no other can use, so there is nothing to keep in place for it, and
         // finding out what instructions use takes longer than translating them.
         if self.inserted.has_several_calls() {
@@ -414,15 +411,6 @@ impl Inserter for Insertion {
 }
 
 impl Insertion {
-    /// Whether nothing is inserted that could change a register.
-    fn only_counts(&self) -> bool {
-        let counts = |action: &Action| matches!(action, Action::Count { .. });
-        let inserted = &self.inserted;
-        inserted.reached().is_empty()
-            && inserted.actions().iter().all(counts)
-            && !self.progress.parts.functions.is_any()
-    }
-
     /// Says where functions are called, so that others rely on nothing across them.
     fn tell_others(&self, walk: &mut Walk, items: &[Item]) {
         let calls = |actions: &[Action]| actions.iter().any(Action::calls);

@@ -1,9 +1,9 @@
 //! Instructions that use the thread's slots, by their displacement from FS.
 
-use super::{Address, Emitter, Gpr};
+use super::{Address, Emitter, Gpr, TARGET};
 use crate::address::CacheAddress;
 use crate::exit::Reason;
-use crate::slots::offset;
+use crate::slots::{TARGET_SPILL, offset};
 
 impl Emitter {
     fn slot_operand(&mut self, opcode: u8, register: Gpr, slot: i32) {
@@ -21,6 +21,12 @@ impl Emitter {
     /// `mov register, fs:[slot]`
     pub fn load_slot(&mut self, register: Gpr, slot: i32) {
         self.slot_operand(0x8b, register, slot);
+    }
+
+    /// Emits, where the program's value of the register of targets has changed, that its slot has it:
+    /// see [`Slots::keep_target`](crate::slots::Slots::keep_target).
+    pub fn keep_target(&mut self) {
+        self.store_slot(offset::spill(TARGET_SPILL), TARGET);
     }
 
     /// `movzx register, byte fs:[slot]`

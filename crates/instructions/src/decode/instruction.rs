@@ -218,6 +218,31 @@ impl Kind {
 }
 
 impl Instruction {
+    /// Whether the instruction may write one of the general registers r8 to r15. Its bytes alone tell it,
+    /// so that most instructions need not be decoded for it: some of which it is said do not.
+    #[must_use]
+    #[inline]
+    pub fn may_write(&self, register: u8, bytes: &[u8]) -> bool {
+        let low = register & 7;
+        let (reg_is_upper, rm_is_upper) = (self.extension & 4 != 0, self.extension & 1 != 0);
+        let has_modrm = self.modrm_offset != 0;
+        if has_modrm && reg_is_upper && self.modrm >> 3 & 7 == low {
+            return true;
+        }
+        // What memory is addressed with is only read.
+        if has_modrm && rm_is_upper && self.modrm >> 6 == 3 && self.modrm & 7 == low {
+            return true;
+        }
+        // The other operand of VEX and XOP, and of EVEX that has two bytes between.
+        let other = match self.encoding {
+            Encoding::Legacy => return !has_modrm && rm_is_upper && self.opcode & 7 == low,
+            Encoding::Vex if bytes[usize::from(self.prefix_offset)] == 0xc5 => 1,
+            Encoding::Vex | Encoding::Xop | Encoding::Evex => 2,
+        };
+        let other = bytes[usize::from(self.prefix_offset) + other];
+        !other >> 3 & 15 == register
+    }
+
     /// REX.W or its equivalent.
     #[must_use]
     #[inline]

@@ -271,6 +271,8 @@ fn emit_gated(translation: &mut Translation, item: &Item, call: &EmittedCall, wi
         let mut exit = Exit::new(ExitKind::Call { completed }, translation.own.at);
         exit.stub = code.here();
         translation.walk.builder.new_fragment.exits.push(exit);
+        // It may have been changed.
+        translation.walk.builder.code.keep_target();
     } else {
         jump_to_call_gate(code, gate);
         at_call.revoke(code);
@@ -320,8 +322,9 @@ fn store_target(translation: &mut Translation, item: &Item, number: usize) {
         let (slot, target) = (values::slot(number), item.layout.target);
         return builder.code.store_slot_constant(slot, target);
     }
+    // Where registers are bound, the slot is free.
+    builder.code.keep_target();
     if let Kind::Return { .. } = item.layout.kind {
-        builder.code.store_slot(offset::spill(TARGET_SPILL), TARGET);
         builder.code.load(TARGET, gpr::RSP, 0);
     } else if builder
         .indirect_target(&item.layout, &item.bytes, item.pc)

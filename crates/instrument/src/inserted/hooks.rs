@@ -12,7 +12,6 @@ use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::cache::Exit;
 use unspool_code_cache::emit::{Emitter, Gpr, TARGET, gpr};
 use unspool_code_cache::exit::{ExitKind, Reason};
-use unspool_code_cache::slots::{TARGET_SPILL, offset};
 
 use super::activations::{self, Found};
 use super::parts::sets_stack_pointer;
@@ -176,7 +175,6 @@ fn follow_wrapper(translation: &mut Translation, item: &Item, function: &'static
         if function.has_floats {
             load_float(code, 0);
         }
-        code.store_slot(offset::spill(TARGET_SPILL), TARGET);
         let spill = translation.walk.builder.target_spill();
         translation.walk.builder.code.pop(TARGET);
         translation.walk.builder.end_spill(spill);

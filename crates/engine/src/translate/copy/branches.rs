@@ -65,26 +65,11 @@ impl Builder {
         self.patch_byte(over.before(), length);
     }
 
-    /// Emits the target of an indirect branch into its register, whose program value goes to
-    /// its slot.
+    /// Emits the target of an indirect branch into its register, whose program value the slot has.
     ///
     /// # Errors
     /// If it names memory through GS.
     pub fn indirect_target(
-        &mut self,
-        instruction: &Instruction,
-        bytes: &[u8],
-        pc: u64,
-    ) -> Result<(), Uncopyable> {
-        self.code.store_slot(offset::spill(TARGET_SPILL), TARGET);
-        self.indirect_target_kept(instruction, bytes, pc)
-    }
-
-    /// The same where the slot has the program's value of the register.
-    ///
-    /// # Errors
-    /// Likewise.
-    pub(crate) fn indirect_target_kept(
         &mut self,
         instruction: &Instruction,
         bytes: &[u8],

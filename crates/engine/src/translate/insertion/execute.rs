@@ -4,7 +4,6 @@ use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::emit::{Gpr, TARGET, gpr};
 use unspool_code_cache::exit::ExitKind;
-use unspool_code_cache::slots::{TARGET_SPILL, offset};
 use unspool_instructions::decode::Kind;
 
 use super::PathEnd;
@@ -78,6 +77,7 @@ impl Walk<'_> {
                 if !self.builder.segment_base(layout, bytes) {
                     return self.emulate(inserters, *pc);
                 }
+                self.keep_target(item);
                 let ends = matches!(layout.kind, Kind::WriteSegmentBase { .. }) && !self.plain;
                 if ends {
                     self.leave_here(inserters, executed, next_pc);
@@ -111,7 +111,19 @@ impl Walk<'_> {
         for inserter in inserters {
             inserter.copied(self, item);
         }
+        self.keep_target(item);
         true
+    }
+
+    /// Emits, behind the copy of an instruction that writes the register of targets, that its slot has
+    /// the program's value, too. Where registers are bound, another slot has it.
+    fn keep_target(&mut self, item: &Item) {
+        if self.binding.is_none()
+            && item.layout.may_write(TARGET, &item.bytes)
+            && item.uses().written & 1 << TARGET != 0
+        {
+            self.builder.code.keep_target();
+        }
     }
 
     /// Leaves before an instruction that the engine executes.
@@ -275,10 +287,6 @@ impl Walk<'_> {
     fn return_from(&mut self, inserters: Inserters, item: &Item, (executed, pop): (usize, u16)) {
         let paired = self.pairs_calls;
         let Some(binding) = self.binding else {
-            if !self.has_target_in_slot() {
-                let slot = offset::spill(TARGET_SPILL);
-                self.builder.code.store_slot(slot, TARGET);
-            }
             if inserters.is_empty() {
                 self.builder.code.pop(TARGET);
             } else {
@@ -307,10 +315,7 @@ impl Walk<'_> {
         let next_pc = item.next_pc();
         let calls = layout.kind == Kind::CallIndirect;
         let Some(binding) = self.binding else {
-            let target = match self.has_target_in_slot() {
-                true => self.builder.indirect_target_kept(layout, bytes, *pc),
-                false => self.builder.indirect_target(layout, bytes, *pc),
-            };
+            let target = self.builder.indirect_target(layout, bytes, *pc);
             if target.is_err() {
                 return self.emulate(inserters, *pc);
             }

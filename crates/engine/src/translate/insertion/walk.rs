@@ -3,9 +3,8 @@
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::cache::{Cache, Exit, NewFragment};
-use unspool_code_cache::emit::{Emitter, Gpr, TARGET};
+use unspool_code_cache::emit::{Emitter, Gpr};
 use unspool_code_cache::exit::{ExitKind, Reason, Version};
-use unspool_code_cache::slots::{TARGET_SPILL, offset};
 use unspool_instructions::decode::Instruction;
 use unspool_instructions::operands::RegisterUse;
 
@@ -52,10 +51,6 @@ pub struct Walk<'a> {
     exchanged: bool,
     /// Whether nothing is inserted: blocks follow each other, and each can be entered.
     pub(in crate::translate) plain: bool,
-    /// Whether the register of targets has been stored in its slot at the entry.
-    target_stored: bool,
-    /// Whether the slot has the program's value of it, and is relied on.
-    target_in_slot: bool,
     disturbed: Vec<bool>,
     leaves_out: bool,
     alone: bool,
@@ -99,8 +94,6 @@ impl<'a> Walk<'a> {
             side_exits: Vec::new(),
             exchanged: false,
             plain: true,
-            target_stored: false,
-            target_in_slot: false,
             disturbed: Vec::new(),
             leaves_out: false,
             alone: true,
@@ -161,19 +154,11 @@ impl<'a> Walk<'a> {
         let start = self.builder.code.here();
         let (mut entry, mut bound) = (start, CacheAddress::NOWHERE);
         if self.binding.is_none() && by_indirect_branch {
-            self.target_stored = !self.plain && self.alone;
-            if self.target_stored {
-                // Whoever comes otherwise leaves it there, too.
-                let slot = offset::spill(TARGET_SPILL);
-                self.builder.code.store_slot(slot, TARGET);
-            }
             let spill = self.builder.target_spill();
             let stub = self.builder.target_stub();
             self.builder.end_spill(spill);
             self.builder.new_fragment.target_stubs.push((pc, stub));
-            if !self.target_stored {
-                entry = self.builder.code.here();
-            }
+            entry = self.builder.code.here();
         }
         let mut is_only_entry = false;
         if self.version().is_none() {
@@ -251,9 +236,6 @@ impl<'a> Walk<'a> {
             self.borrowed.settle(&mut self.builder, item);
             self.execute(inserters, item);
         }
-        if self.target_in_slot && may_name_upper_register(item) {
-            self.target_in_slot = item.uses().written & 1 << TARGET == 0;
-        }
         for inserter in inserters.iter_mut() {
             inserter.after(self, item, live);
         }
@@ -288,19 +270,6 @@ impl<'a> Walk<'a> {
                 self.leave(inserters, executed, ExitKind::Annotation, pc)
             }
         }
-    }
-
-    /// Whether the slot of the register of targets has the program's value of it.
-    pub(in crate::translate) fn has_target_in_slot(&self) -> bool {
-        self.target_in_slot
-    }
-
-    /// Nothing is inserted that could change a register of the program's: so where the superblock leaves
-    /// by an indirect branch, the register of targets need not be stored again, unless an instruction
-    /// has written it. Otherwise its value would go through memory from branch to branch, and each would
-    /// wait for the one before.
-    pub fn rely_on_target_slot(&mut self) {
-        self.target_in_slot = self.target_stored;
     }
 
     /// Whether the code at an address may read flags before it overwrites them.
@@ -442,12 +411,4 @@ impl<'a> Walk<'a> {
     pub fn bound(&self) -> u16 {
         self.binding.map_or(0, RegisterBinding::mask)
     }
-}
-
-/// Whether an instruction may use one of the upper eight registers, which only some prefixes name: it is
-/// told by its bytes, so that others need not be decoded.
-fn may_name_upper_register(item: &Item) -> bool {
-    let names = |byte: &u8| matches!(byte, 0x40..=0x4f | 0x62 | 0x8f | 0xc4 | 0xc5 | 0xd5);
-    let length = usize::from(item.layout.length);
-    item.bytes[..length].iter().any(names)
 }

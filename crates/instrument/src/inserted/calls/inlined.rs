@@ -251,7 +251,7 @@ impl<'a> Inlining<'a> {
         quick::give_back_vectors(code, self.compiled.vectors);
         for &(number, argument) in &self.in_slots {
             if let Argument::Changeable(register) = *argument {
-                code.load_slot(register, values::slot(number));
+                quick::load_changed(code, register, number);
             }
         }
         for register in numbers(body.registers.written) {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unspool_code_cache::emit::{Emitter, gpr};
+use unspool_code_cache::emit::{Emitter, Gpr, TARGET, gpr};
 use unspool_code_cache::gates::CallSlots;
 use unspool_code_cache::slots::offset;
 
@@ -234,9 +234,17 @@ impl Kept {
 pub(super) fn give_back_changeable(code: &mut Emitter, arguments: &[Argument], mask: &mut u16) {
     for (number, argument) in arguments.iter().enumerate() {
         if let Argument::Changeable(register) = argument {
-            code.load_slot(*register, values::slot(number));
+            load_changed(code, *register, number);
             *mask &= !(1 << register);
         }
+    }
+}
+
+/// Emits the loading of a register with what a function has made of it.
+pub(super) fn load_changed(code: &mut Emitter, register: Gpr, number: usize) {
+    code.load_slot(register, values::slot(number));
+    if register == TARGET {
+        code.keep_target();
     }
 }
 
