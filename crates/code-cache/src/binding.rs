@@ -6,7 +6,7 @@
 //! spilled that the code after it wants leaves them as they are.
 
 use crate::emit::{Emitter, Gpr, TARGET, gpr};
-use crate::slots::{BOUND_SPILLS, TARGET_SPILL, offset};
+use crate::slots::{BOUND_SPILLS, Slots, TARGET_SPILL, offset};
 
 /// The spill slot of the register that serves as scratch.
 const SCRATCH_SPILL: u8 = BOUND_SPILLS[1];
@@ -157,6 +157,17 @@ impl RegisterBinding {
         for (register, slot) in self.all() {
             code.load_slot(register, offset::spill(slot));
         }
+    }
+}
+
+impl Slots {
+    /// Puts the program's value of the register of targets into its slot, too. Translated code without
+    /// bound registers relies on it that it is there wherever a fragment is entered or left: an indirect
+    /// branch then needs no store before it uses the register, and what loads it where the branch arrives
+    /// does not wait for one.
+    #[inline]
+    pub fn keep_target(&self) {
+        self.spills[usize::from(TARGET_SPILL)].set(self.registers[usize::from(TARGET)].get());
     }
 }
 

@@ -12,7 +12,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use unspool_instructions::decode::Segment;
 
 use crate::address::CacheAddress;
-use crate::emit::TARGET;
 use crate::exit::Reason;
 
 /// The program's registers while its thread is outside the code cache, and the words
@@ -205,13 +204,6 @@ impl Slots {
         for (register, value) in self.registers.iter().zip(values) {
             register.set(*value);
         }
-    }
-
-    /// Translated code relies on it that the slot of the register of targets has the program's value
-    /// wherever a fragment is entered.
-    #[inline]
-    pub fn keep_target(&self) {
-        self.spills[usize::from(TARGET_SPILL)].set(self.registers[usize::from(TARGET)].get());
     }
 
     /// Why the cache was left.

@@ -42,11 +42,11 @@ use crate::{Action, Amounts, BufferId, Inserted, MOST_BUFFERS, Superblock, Switc
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::cache::FragmentId;
-use unspool_code_cache::emit::{TARGET, gpr};
-use unspool_engine::translate::insertion::{Choice, Inserter, PathEnd, count};
+use unspool_code_cache::emit::gpr;
+use unspool_engine::translate::insertion::{Choice, Inserter, PathEnd};
 use unspool_engine::translate::superblock::{Item, Limits, SuperblockEnd, runs_on};
 use unspool_engine::translate::walk::Walk;
-use unspool_instructions::decode::{Kind, Repeat};
+use unspool_instructions::decode::Repeat;
 use unspool_instructions::operands::{MemoryOperand, Shape};
 
 /// What is to be done on a way out of the superblock by a conditional branch.
@@ -231,11 +231,7 @@ impl Inserter for Insertion {
         let mut translation = self.progress.with(walk);
         (translation.own.at, translation.own.completed) = (item.pc, false);
         translation.own.before = translation.own.pending;
-        // A return does that where it has a register free.
-        let is_return = matches!(item.layout.kind, Kind::Return { .. });
-        if translation.walk.binding.is_some() || item.left_out || !is_return {
-            translation.count(item);
-        }
+        translation.count(item);
         translation.own.append_inside(number, insertions.before);
         translation.act(item, insertions.before, item.flags_live);
         if item.left_out {
@@ -250,14 +246,6 @@ impl Inserter for Insertion {
         let is_repeated = |operand: &MemoryOperand| matches!(operand.shape, Shape::Repeat { .. });
         if item.layout.repeat != Repeat::None && item.operands().iter().any(is_repeated) {
             self.progress.repetitions.push(CacheAddress::NOWHERE);
-        }
-    }
-
-    fn within_return(&mut self, walk: &mut Walk, item: &Item) {
-        let amounts = self.progress.tally.before(walk.number);
-        if !amounts.is_empty() {
-            let sum = item.flags_live.then_some(TARGET);
-            count::emit(&mut walk.builder.code, &counts::additions(amounts), sum);
         }
     }
 

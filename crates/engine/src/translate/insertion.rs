@@ -102,9 +102,6 @@ pub trait Inserter {
     /// Before an instruction.
     fn before(&mut self, _walk: &mut Walk, _item: &Item) {}
 
-    /// In a return without bound registers, where the register of the target is free.
-    fn within_return(&mut self, _walk: &mut Walk, _item: &Item) {}
-
     /// Right behind the copy of an instruction.
     fn copied(&mut self, _walk: &mut Walk, _item: &Item) {}
 

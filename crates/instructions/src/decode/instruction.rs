@@ -218,8 +218,9 @@ impl Kind {
 }
 
 impl Instruction {
-    /// Whether the instruction may write one of the general registers r8 to r15. Its bytes alone tell it,
-    /// so that most instructions need not be decoded for it: some of which it is said do not.
+    /// Whether the instruction may write one of the general registers r8 to r15, as an operand (`syscall`
+    /// writes r11 without being told). Its bytes tell it, so that most instructions need not be decoded for
+    /// it: some of which it is said do not. Privileged instructions are not in it.
     #[must_use]
     #[inline]
     pub fn may_write(&self, register: u8, bytes: &[u8]) -> bool {

@@ -13,8 +13,8 @@
 
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::cache::{FLAGS, SpillInterval};
-use unspool_code_cache::emit::{Emitter, Gpr, gpr};
-use unspool_code_cache::slots::offset;
+use unspool_code_cache::emit::{Emitter, Gpr, TARGET, gpr};
+use unspool_code_cache::slots::{TARGET_SPILL, offset};
 use unspool_instructions::decode::{Kind, Segment};
 use unspool_instructions::operands::RegisterUse;
 
@@ -25,8 +25,10 @@ use crate::translate::item::Item;
 pub const RAX_SPILL: u8 = 5;
 /// The spill slot of the flags.
 pub const FLAGS_SPILL: u8 = 6;
-/// The spill slots of borrowed registers.
-pub const REGISTER_SPILLS: [u8; 6] = [8, 9, 10, 11, 12, 13];
+/// The spill slots of borrowed registers: that of the register of targets, and those of others.
+const REGISTER_SPILLS: [u8; 7] = [TARGET_SPILL, 8, 9, 10, 11, 12, 13];
+/// How many registers can be borrowed at once, whichever they are.
+const MOST: usize = REGISTER_SPILLS.len() - 1;
 
 /// Which registers are borrowed: those that compilers use last come first. rax has other duties.
 const CANDIDATES: [Gpr; 10] = [
@@ -45,8 +47,11 @@ const CANDIDATES: [Gpr; 10] = [
 /// What is borrowed at one point of a superblock.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Borrowed {
+    /// Whether the slot of the register of targets has the program's value of it in any case.
+    keeps_target: bool,
     flags: Option<SpillInterval>,
-    /// In the order of their spill slots.
+    /// In the order of their spill slots. That of the register of targets is borrowed there only where its
+    /// slot has the program's value in any case.
     registers: [Option<BorrowedRegister>; REGISTER_SPILLS.len()],
 }
 
@@ -78,6 +83,17 @@ impl Content {
 }
 
 impl Borrowed {
+    /// Nothing, where the slot of the register of targets has the program's value of it: see
+    /// [`Slots::keep_target`](unspool_code_cache::slots::Slots::keep_target). Whoever borrows it need not
+    /// store it, and whoever loads it when it is given back does not wait for that: so it is borrowed
+    /// before all others.
+    pub(super) fn with_target_kept() -> Borrowed {
+        Borrowed {
+            keeps_target: true,
+            ..Borrowed::default()
+        }
+    }
+
     /// Whether all program state is in place, but for what is bound.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
@@ -152,11 +168,14 @@ impl Borrowed {
         if let Some(held) = empty {
             return Some(held.spill.register);
         }
-        let candidates = CANDIDATES.into_iter();
+        let target = self.keeps_target.then_some(TARGET);
+        let candidates = target.into_iter().chain(CANDIDATES);
         let mut candidates = candidates.filter(|&register| is_free(register));
         let another = candidates.find(|&register| self.slot_of(register).is_none());
         if let Some(register) = another
-            && self.registers.iter().any(Option::is_none)
+            && self
+                .places_of(register)
+                .any(|place| self.registers[place].is_none())
         {
             self.take_this(builder, register, taken);
             return Some(register);
@@ -177,27 +196,44 @@ impl Borrowed {
             self.forget_content(register);
             return;
         }
-        let may_leave = |held: &Option<BorrowedRegister>| {
-            held.is_none_or(|held| taken & 1 << held.spill.register == 0)
+        let may_leave = |&place: &usize| {
+            self.registers[place].is_none_or(|held| taken & 1 << held.spill.register == 0)
         };
-        let places = &self.registers;
-        let place = places.iter().position(Option::is_none);
-        let place = place.or_else(|| places.iter().position(may_leave));
+        let mut places = self.places_of(register);
+        let place = places.find(|&place| self.registers[place].is_none());
+        let place = place.or_else(|| self.places_of(register).find(may_leave));
         let place = place.expect("fewer registers are taken at once than there are slots");
         self.give_back_place(builder, place);
         let slot = REGISTER_SPILLS[place];
-        builder.code.store_slot(offset::spill(slot), register);
+        if slot != TARGET_SPILL {
+            builder.code.store_slot(offset::spill(slot), register);
+        }
         self.registers[place] = Some(BorrowedRegister {
             spill: spilled_from_here(builder, register, slot),
             content: None,
         });
     }
 
+    /// Where a register's spill slot may be.
+    fn places_of(&self, register: Gpr) -> std::ops::Range<usize> {
+        match self.keeps_target && register == TARGET {
+            true => 0..1,
+            false => 1..REGISTER_SPILLS.len(),
+        }
+    }
+
+    /// Ends the borrowing of the register of targets where it has got a target.
+    pub(super) fn leave_target(&mut self, builder: &mut Builder) {
+        if let Some(BorrowedRegister { spill, .. }) = self.registers[0].take() {
+            builder.end_spill(spill);
+        }
+    }
+
     /// How many registers that are not in a mask can be taken at once.
     pub fn available(avoided: u16) -> usize {
         let candidates = CANDIDATES.into_iter();
         let free = candidates.filter(|register| avoided & 1 << register == 0);
-        free.count().min(REGISTER_SPILLS.len())
+        free.count().min(MOST)
     }
 
     /// A register with some content, if it is not in a mask.
@@ -261,7 +297,7 @@ impl Borrowed {
     #[inline]
     pub(crate) fn settle_registers(&mut self, builder: &mut Builder, item: &Item) {
         if self.has_registers() {
-            self.give_back(builder, needed(item));
+            self.give_back(builder, self.needed(item));
         }
     }
 
@@ -287,6 +323,26 @@ impl Borrowed {
                 builder.end_spill(spill);
             }
             _ => self.give_back_flags(builder),
+        }
+    }
+
+    /// Which registers must be in place before the copy of an instruction.
+    fn needed(&self, item: &Item) -> u16 {
+        // What is copied with a register in the place of its base takes one that it thinks unused.
+        let in_gs = item.layout.segment == Some(Segment::Gs);
+        let is_rewritten = item.layout.rip_relative || in_gs || item.elsewhere.is_some();
+        match item.layout.kind {
+            Kind::Plain if !is_rewritten => {
+                let uses = item.uses();
+                uses.read | uses.written & !uses.overwritten
+            }
+            // Their target goes into the register of targets.
+            Kind::Return { .. } | Kind::JumpIndirect | Kind::CallIndirect
+                if self.registers[0].is_some() && item.uses().read & 1 << TARGET == 0 =>
+            {
+                !(1 << TARGET)
+            }
+            _ => u16::MAX,
         }
     }
 
@@ -370,18 +426,6 @@ impl Borrowed {
             save_flags(code);
         }
     }
-}
-
-/// Which registers must be in place before the copy of an instruction.
-fn needed(item: &Item) -> u16 {
-    // What is copied with a register in the place of its base takes one that it thinks unused.
-    let in_gs = item.layout.segment == Some(Segment::Gs);
-    let is_rewritten = item.layout.rip_relative || in_gs || item.elsewhere.is_some();
-    if item.layout.kind != Kind::Plain || is_rewritten {
-        return u16::MAX;
-    }
-    let uses = item.uses();
-    uses.read | uses.written & !uses.overwritten
 }
 
 fn spilled_from_here(builder: &Builder, register: Gpr, slot: u8) -> SpillInterval {

@@ -41,7 +41,7 @@ impl Walk<'_> {
             }
             Kind::CallDirect => self.call_direct(inserters, item, executed),
             Kind::Return { pop } => {
-                self.return_from(inserters, item, (executed, pop));
+                self.return_from(inserters, (executed, pop));
                 false
             }
             Kind::JumpIndirect | Kind::CallIndirect => {
@@ -284,19 +284,11 @@ impl Walk<'_> {
             .store_immediate(gpr::RSP, -8, next_pc as i32);
     }
 
-    fn return_from(&mut self, inserters: Inserters, item: &Item, (executed, pop): (usize, u16)) {
+    fn return_from(&mut self, inserters: Inserters, (executed, pop): (usize, u16)) {
         let paired = self.pairs_calls;
         let Some(binding) = self.binding else {
-            if inserters.is_empty() {
-                self.builder.code.pop(TARGET);
-            } else {
-                let spill = self.builder.target_spill();
-                for inserter in inserters {
-                    inserter.within_return(self, item);
-                }
-                self.builder.code.pop(TARGET);
-                self.builder.end_spill(spill);
-            }
+            self.builder.code.pop(TARGET);
+            self.borrowed.leave_target(&mut self.builder);
             self.builder.return_branch(pop, paired);
             return;
         };
@@ -319,6 +311,7 @@ impl Walk<'_> {
             if target.is_err() {
                 return self.emulate(inserters, *pc);
             }
+            self.borrowed.leave_target(&mut self.builder);
             if !calls {
                 self.builder.code.jump_through_table();
                 return false;

@@ -71,6 +71,10 @@ impl<'a> Walk<'a> {
             leaves_out: limits.leaves_out(),
             alone: limits.is_alone(),
             plain: false,
+            borrowed: match binding {
+                None => Borrowed::with_target_kept(),
+                Some(_) => Borrowed::default(),
+            },
             binding,
             ..Walk::plain(cache, builder, ahead)
         }

@@ -1,10 +1,10 @@
 //! What is borrowed comes back, and only where it must.
 
-use unspool_code_cache::emit::{Gpr, gpr};
-use unspool_code_cache::slots::{SlotsPart, slots};
+use unspool_code_cache::emit::{Gpr, TARGET, gpr};
+use unspool_code_cache::slots::{SlotsPart, TARGET_SPILL, offset, slots};
 
 use super::super::executed::{FreeSlots, copy, execute, item, untouched, value};
-use super::{Borrowed, Content, REGISTER_SPILLS};
+use super::{Borrowed, Content, MOST};
 use crate::translate::copy::Builder;
 use crate::translate::item::Item;
 
@@ -258,8 +258,8 @@ fn many_are_borrowed_at_once() {
     let state = execute(|builder| {
         let mut borrowed = Borrowed::default();
         let mut taken = 0;
-        assert_eq!(Borrowed::available(0), REGISTER_SPILLS.len());
-        for _ in REGISTER_SPILLS {
+        assert_eq!(Borrowed::available(0), MOST);
+        for _ in 0..MOST {
             let another = borrowed
                 .take_another(builder, 0, taken)
                 .expect("there are so many");
@@ -304,4 +304,65 @@ fn a_way_aside_leaves_borrowed_what_was() {
         let spilled_first = state.registers[usize::from(FIRST)] == value(FIRST);
         assert_eq!(spilled_first, makes_good);
     }
+}
+
+/// The register of targets is borrowed first where its slot has the program's value, without being stored;
+/// where the slot has something else, that is what comes back.
+#[test]
+fn the_register_of_targets_is_borrowed_without_a_store() {
+    for is_kept in [true, false] {
+        let mut stored = 0;
+        let state = execute(|builder| {
+            if is_kept {
+                builder.code.keep_target();
+            } else {
+                builder
+                    .code
+                    .store_slot_imm32(offset::spill(TARGET_SPILL), 0x0bad);
+            }
+            let mut borrowed = Borrowed::with_target_kept();
+            let before = length(builder);
+            let [taken] = borrowed.take(builder, None, 0);
+            stored = length(builder) - before;
+            assert_eq!(taken, TARGET);
+            builder.code.load_immediate(taken, 7);
+            // All others, too.
+            let mut all = 1 << taken;
+            for _ in 0..MOST {
+                let another = borrowed
+                    .take_another(builder, 0, all)
+                    .expect("there are so many");
+                all |= 1 << another;
+            }
+            borrowed.give_back_all(builder);
+        });
+        assert_eq!(stored, 0);
+        assert_eq!(state == untouched(), is_kept);
+    }
+}
+
+/// It stays borrowed where an indirect branch puts its target there, unless the branch reads it; where others
+/// have been promised nothing, it comes back.
+#[test]
+fn the_register_of_targets_need_not_come_back_before_indirect_branches() {
+    let to_target = item(&[0x41, 0xff, 0xe3]); // jmp r11
+    let others = [&[0xc3][..], &[0xff, 0xd0], &[0xff, 0x20]].map(item); // ret; call rax; jmp [rax]
+    execute(|builder| {
+        for branch in &others {
+            let mut borrowed = Borrowed::with_target_kept();
+            let [taken, other] = borrowed.take(builder, None, 0);
+            borrowed.settle(builder, branch);
+            assert!(borrowed.slot_of(taken).is_some() && borrowed.slot_of(other).is_none());
+            borrowed.leave_target(builder);
+            assert!(borrowed.is_empty());
+            let mut borrowed = Borrowed::default();
+            borrowed.take_this(builder, TARGET, 0);
+            borrowed.settle(builder, branch);
+            assert!(borrowed.is_empty());
+        }
+        let mut borrowed = Borrowed::with_target_kept();
+        borrowed.take_this(builder, TARGET, 0);
+        borrowed.settle(builder, &to_target);
+        assert!(borrowed.is_empty());
+    });
 }
