@@ -293,7 +293,8 @@ fn leave_fragment(
         }
         ExitKind::Unfetchable => {
             // What was found then may have changed: look again.
-            code.cache.invalidate(exit.target..exit.target + 1);
+            code.cache
+                .invalidate(exit.target..exit.target.saturating_add(1));
             let executable = code.regions.executable_length(exit.target);
             drop(code);
             flush::leave(thread);

@@ -4,6 +4,7 @@
 //! misbehaves, so that what is said of it can be looked at.
 #![deny(unsafe_code)]
 
+mod added;
 mod appended;
 mod arguments;
 mod bystander;
@@ -55,6 +56,7 @@ fn main() {
         "bystander" => run(bystander::Bystander),
         "call-paths" => run(call_paths::CallPaths::default()),
         "calls" => run(calls::Calls::new()),
+        "added" => run(added::Added),
         "changed" => run(changed::Changed::new()),
         "costs" => run(costs::Costs::new()),
         "conditional" => run(conditional::Conditional::new()),

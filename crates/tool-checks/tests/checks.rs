@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
 
+#[path = "checks/added.rs"]
+mod added;
 #[path = "checks/appended.rs"]
 mod appended;
 #[path = "checks/changed.rs"]

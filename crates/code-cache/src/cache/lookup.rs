@@ -65,7 +65,7 @@ impl Cache {
             return None;
         }
         let new = self.source_ranges.fragments_at(pc);
-        let mut all = new.chain(self.inactive.fragments_in(pc..pc + 1));
+        let mut all = new.chain(self.inactive.fragments_in(pc..pc.saturating_add(1)));
         all.find_map(|id| {
             let fragment = self.fragment(id);
             let step = Some(id)

@@ -125,7 +125,7 @@ impl SourceRanges {
     fn insert_piece(&mut self, fragment: FragmentId, range: Range<u64>) {
         let start = range.start;
         // A fragment without instructions stands for its address.
-        let end = range.end.max(start + 1);
+        let end = range.end.max(start.saturating_add(1));
         self.widen_bounds(start..end);
         for block in start >> BLOCK_SHIFT..=(end - 1) >> BLOCK_SHIFT {
             let part = SourceRange {
