@@ -38,6 +38,10 @@ impl Inserter for Recorder {
     }
 
     fn at_entry(&mut self, walk: &mut Walk) -> bool {
+        // Others may have something in it.
+        if let Some(binding) = walk.binding.filter(|_| walk.is_alone()) {
+            walk.borrowed.lend_scratch(binding.scratch());
+        }
         self.parts.hook(walk, self.superblock.pc)
     }
 

@@ -49,6 +49,8 @@ const CANDIDATES: [Gpr; 10] = [
 pub struct Borrowed {
     /// Whether the slot of the register of targets has the program's value of it in any case.
     keeps_target: bool,
+    /// A register that inserted code has for itself wherever flags are taken or given back.
+    scratch: Option<Gpr>,
     flags: Option<SpillInterval>,
     /// In the order of their spill slots. That of the register of targets is borrowed there only where its
     /// slot has the program's value in any case.
@@ -94,6 +96,11 @@ impl Borrowed {
         }
     }
 
+    /// Whoever inserts has this register for itself, and nothing in it where flags are taken or come back.
+    pub fn lend_scratch(&mut self, scratch: Gpr) {
+        self.scratch = Some(scratch);
+    }
+
     /// Whether all program state is in place, but for what is bound.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
@@ -111,7 +118,10 @@ impl Borrowed {
         if !live || self.flags.is_some() {
             return;
         }
-        save_flags(&mut builder.code);
+        self.around_rax(&mut builder.code, |code| {
+            code.take_flags();
+            code.store_slot(offset::spill(FLAGS_SPILL), gpr::RAX);
+        });
         self.flags = Some(spilled_from_here(builder, FLAGS, FLAGS_SPILL));
     }
 
@@ -123,8 +133,26 @@ impl Borrowed {
     /// Emits what puts them back, if they are in their slot.
     pub fn give_back_flags(&mut self, builder: &mut Builder) {
         if let Some(spill) = self.flags.take() {
-            restore_flags(&mut builder.code);
+            self.around_rax(&mut builder.code, |code| {
+                code.load_slot(gpr::RAX, offset::spill(FLAGS_SPILL));
+                code.bring_back_flags();
+            });
             builder.end_spill(spill);
+        }
+    }
+
+    /// Emits what changes rax for a moment, which waits in a register, if one is free: through memory
+    /// its value would arrive late, and each such place would wait for the one before.
+    fn around_rax(&self, code: &mut Emitter, emit: impl FnOnce(&mut Emitter)) {
+        let target = Some(TARGET).filter(|_| self.keeps_target && self.registers[0].is_none());
+        let Some(free) = self.scratch.or(target) else {
+            return around_rax_in_slot(code, emit);
+        };
+        code.copy(free, gpr::RAX);
+        emit(code);
+        code.copy(gpr::RAX, free);
+        if self.scratch.is_none() {
+            code.load_slot(TARGET, offset::spill(TARGET_SPILL));
         }
     }
 
@@ -438,18 +466,24 @@ fn spilled_from_here(builder: &Builder, register: Gpr, slot: u8) -> SpillInterva
     }
 }
 
-fn save_flags(code: &mut Emitter) {
+fn around_rax_in_slot(code: &mut Emitter, emit: impl FnOnce(&mut Emitter)) {
     code.store_slot(offset::spill(RAX_SPILL), gpr::RAX);
-    code.take_flags();
-    code.store_slot(offset::spill(FLAGS_SPILL), gpr::RAX);
+    emit(code);
     code.load_slot(gpr::RAX, offset::spill(RAX_SPILL));
 }
 
+fn save_flags(code: &mut Emitter) {
+    around_rax_in_slot(code, |code| {
+        code.take_flags();
+        code.store_slot(offset::spill(FLAGS_SPILL), gpr::RAX);
+    });
+}
+
 fn restore_flags(code: &mut Emitter) {
-    code.store_slot(offset::spill(RAX_SPILL), gpr::RAX);
-    code.load_slot(gpr::RAX, offset::spill(FLAGS_SPILL));
-    code.bring_back_flags();
-    code.load_slot(gpr::RAX, offset::spill(RAX_SPILL));
+    around_rax_in_slot(code, |code| {
+        code.load_slot(gpr::RAX, offset::spill(FLAGS_SPILL));
+        code.bring_back_flags();
+    });
 }
 
 #[cfg(test)]
