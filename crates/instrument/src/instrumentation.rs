@@ -3,9 +3,9 @@
 use std::ffi::CString;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use unspool_kernel::ids::Tid;
+use unspool_code_cache::slots::slots;
 
 use super::annotation::Annotation;
 use super::images::Image;
@@ -172,11 +172,11 @@ impl Instrumentation for NoTool {
 }
 
 /// The thread that is asking the tool what to insert; 0 for none.
-static INSTRUMENTING: AtomicI32 = AtomicI32::new(0);
+static INSTRUMENTING: AtomicUsize = AtomicUsize::new(0);
 
 /// Asks the tool what to insert. The code cache is locked meanwhile.
 pub(crate) fn ask(tool: &dyn Instrumentation, superblock: &Superblock) {
-    INSTRUMENTING.store(Tid::own().get(), Ordering::Relaxed);
+    INSTRUMENTING.store(own_address(), Ordering::Relaxed);
     in_tool(|| tool.instrument(superblock));
     INSTRUMENTING.store(0, Ordering::Relaxed);
 }
@@ -184,5 +184,10 @@ pub(crate) fn ask(tool: &dyn Instrumentation, superblock: &Superblock) {
 /// Whether the calling thread is asking.
 pub(crate) fn is_asking() -> bool {
     let asking = INSTRUMENTING.load(Ordering::Relaxed);
-    asking != 0 && asking == Tid::own().get()
+    asking != 0 && asking == own_address()
+}
+
+/// By which a thread is told from others: what it has for itself is elsewhere than theirs.
+fn own_address() -> usize {
+    std::ptr::from_ref(slots()).addr()
 }
