@@ -324,8 +324,9 @@ impl Client for Instrumenter {
             if position.index != 0 {
                 self.fragments.forced_splits.note(position.pc);
             }
-            for &(number, counter, amount) in &counts.due {
-                if number < executed {
+            for due in &counts.due {
+                let (counter, amount) = due.counted_before(executed);
+                if amount != 0 {
                     counter.correct(amount);
                 }
             }

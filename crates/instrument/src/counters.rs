@@ -14,6 +14,7 @@ mod area;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 
 pub(crate) use self::area::thread_stack;
 pub(super) use self::area::{free, prepare, settle};
@@ -36,7 +37,7 @@ static REGISTRY: OnceLock<Mutex<Registry>> = OnceLock::new();
 static ENDED: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
 /// Amounts for counters; each occurs once.
-pub(crate) type Amounts = Vec<(Counter, i64)>;
+pub(crate) type Amounts = SmallVec<[(Counter, i64); 1]>;
 
 /// All counters, groups and shares included.
 #[derive(Default)]

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use smallvec::SmallVec;
 use unspool_code_cache::address::CacheAddress;
 use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::cache::{FragmentId, Position};
 use unspool_kernel::lock::Mutex;
 
-use super::{Amounts, BufferId, Counter, Inserted};
+use super::inserted::Due;
+use super::{Amounts, BufferId, Inserted};
 use unspool_engine::client::PerFragment;
 use unspool_engine::translate::forced_splits::ForcedSplits;
 use unspool_engine::translate::superblock::CallSites;
@@ -17,8 +19,8 @@ use unspool_engine::translate::superblock::CallSites;
 /// in the middle.
 #[derive(Debug, Default)]
 pub(crate) struct FragmentCounts {
-    /// What instructions count when they have been executed: their numbers, in order.
-    pub(crate) due: Vec<(u32, Counter, i64)>,
+    /// What instructions count when they have been executed, in their order.
+    pub(crate) due: SmallVec<[Due; 1]>,
     /// Before which instruction something has been added to counters, and what.
     pub(crate) added: (u32, Amounts),
     /// What instructions append to buffers when they have been executed: their numbers, in

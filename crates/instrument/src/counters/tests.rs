@@ -42,7 +42,7 @@ fn a_counter_of_many_places_is_divided() {
 fn a_group_is_divided_with_what_it_stands_for() {
     let mut registry = Registry::default();
     let [one, other] = [registry.add(), registry.add()];
-    let amounts = vec![(one, 3), (other, 5)];
+    let amounts = smallvec::smallvec![(one, 3), (other, 5)];
     let group = registry.group(&amounts).expect("there is room");
     assert_eq!(registry.group(&amounts), Some(group));
     let shares: Vec<Counter> = (0..UNDIVIDED + SHARES as u32)

@@ -5,36 +5,62 @@
 //! instructions themselves: if one of them faults, what was added too much is taken back (see
 //! [`FragmentCounts`](crate::fragments::FragmentCounts)).
 
+use smallvec::SmallVec;
+
 use crate::{Action, Amounts, Counter, Inserted, Insertions};
 use unspool_engine::translate::superblock::{BranchDirection, Item};
+
+/// Instructions that follow each other and count the same: most do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Due {
+    /// The number of the first.
+    first: u32,
+    /// How many they are.
+    length: u32,
+    counter: Counter,
+    /// What each of them adds.
+    amount: u32,
+}
+
+impl Due {
+    /// How many of them are before an instruction.
+    fn before(self, number: u32) -> u32 {
+        number.saturating_sub(self.first).min(self.length)
+    }
+
+    /// What those of them count that are before an instruction.
+    pub(crate) fn counted_before(self, number: u32) -> (Counter, i64) {
+        (self.counter, self.times(self.before(number)))
+    }
+
+    fn times(self, times: u32) -> i64 {
+        i64::from(self.amount) * i64::from(times)
+    }
+}
 
 /// What a fragment counts, and where it adds.
 #[derive(Default)]
 pub(super) struct Tally {
-    /// What instructions count on the path that stays inside: their numbers, in order.
-    pub(super) due: Vec<(u32, Counter, i64)>,
+    /// What instructions count on the path that stays inside, in their order.
+    pub(super) due: SmallVec<[Due; 1]>,
     /// Before which instruction is added, and what.
     pub(super) added: (u32, Amounts),
     /// What is added where the path that stays inside ends.
     pub(super) at_end: Amounts,
-    /// What instructions count that are behind the place that was asked for last, and how many
-    /// of `due` are in it.
-    passed: (Amounts, usize),
+    /// What instructions count that are before the place that was asked for last; which of `due` is the
+    /// first that is not wholly in it, and how much of that is.
+    passed: (Amounts, usize, u32),
 }
 
 impl Tally {
     /// Decides where to add. `ends_in_transfer`: the last instruction itself
     /// decides where control goes.
     pub(super) fn new(items: &[Item], inserted: &Inserted, ends_in_transfer: bool) -> Tally {
-        let counts = |action: &&Action| matches!(action, Action::Count { .. });
-        let count = inserted.actions().iter().filter(counts).count();
-        if count == 0 {
+        let counts = |action: &Action| matches!(action, Action::Count { .. });
+        if !inserted.actions().iter().any(counts) {
             return Tally::default();
         }
-        let mut tally = Tally {
-            due: Vec::with_capacity(count),
-            ..Tally::default()
-        };
+        let mut tally = Tally::default();
         let mut first_choice = 0;
         for (number, item) in (0_u32..).zip(items) {
             let insertions = inserted.around(number as usize);
@@ -47,9 +73,9 @@ impl Tally {
         if tally.due.is_empty() {
             return tally;
         }
-        let mut all = Vec::new();
-        for &(_, counter, amount) in &tally.due {
-            accumulate(&mut all, counter, amount);
+        let mut all = Amounts::new();
+        for due in &tally.due {
+            accumulate(&mut all, due.counter, due.times(due.length));
         }
         let choices = items.iter().enumerate().skip(first_choice).rev();
         let place = choices
@@ -65,8 +91,22 @@ impl Tally {
 
     fn count(&mut self, number: u32, actions: &[Action]) {
         for action in actions {
-            if let Action::Count { counter, amount } = *action {
-                self.due.push((number, counter, i64::from(amount)));
+            let Action::Count { counter, amount } = *action else {
+                continue;
+            };
+            match self.due.last_mut() {
+                Some(last)
+                    if (last.counter, last.amount) == (counter, amount)
+                        && last.first + last.length == number =>
+                {
+                    last.length += 1;
+                }
+                _ => self.due.push(Due {
+                    first: number,
+                    length: 1,
+                    counter,
+                    amount,
+                }),
             }
         }
     }
@@ -82,11 +122,17 @@ impl Tally {
     /// What to add where a conditional branch leaves the superblock. To be asked of one branch
     /// after the other.
     pub(super) fn aside(&mut self, number: usize, item: &Item, insertions: &Insertions) -> Amounts {
-        let (passed, count) = &mut self.passed;
-        let before = |due: &&(u32, Counter, i64)| (due.0 as usize) < number;
-        for &(_, counter, amount) in self.due[*count..].iter().take_while(before) {
-            accumulate(passed, counter, amount);
-            *count += 1;
+        let (passed, next, of_next) = &mut self.passed;
+        while let Some(due) = self.due.get(*next) {
+            let before = due.before(number as u32);
+            if before > *of_next {
+                accumulate(passed, due.counter, due.times(before - *of_next));
+            }
+            *of_next = before;
+            if before < due.length {
+                break;
+            }
+            (*next, *of_next) = (*next + 1, 0);
         }
         let mut amounts = passed.clone();
         let outside = insertions.inside(!inside_is_taken(item));
@@ -100,7 +146,7 @@ impl Tally {
                 accumulate(&mut amounts, counter, -amount);
             }
         }
-        amounts.retain(|&(_, amount)| amount != 0);
+        amounts.retain(|&mut (_, amount)| amount != 0);
         amounts
     }
 }
