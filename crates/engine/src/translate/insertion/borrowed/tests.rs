@@ -4,7 +4,7 @@ use unspool_code_cache::emit::{Gpr, TARGET, gpr};
 use unspool_code_cache::slots::{SlotsPart, TARGET_SPILL, offset, slots};
 
 use super::super::executed::{FreeSlots, copy, execute, item, untouched, value};
-use super::{Borrowed, Content, MOST};
+use super::{Borrowed, Content, MOST, RAX_SPILL};
 use crate::translate::copy::Builder;
 use crate::translate::item::Item;
 
@@ -365,4 +365,35 @@ fn the_register_of_targets_need_not_come_back_before_indirect_branches() {
         borrowed.settle(builder, &to_target);
         assert!(borrowed.is_empty());
     });
+}
+
+/// rax waits in a register where one is free while flags are taken and come back, and in memory where none is.
+#[test]
+fn rax_waits_in_a_register_where_one_is_free() {
+    const SCRATCH: Gpr = 14;
+    const MARK: u64 = 0x3141;
+    let slot = &slots().spills[usize::from(RAX_SPILL)];
+    for (mut borrowed, free) in [
+        (Borrowed::default(), None),
+        (Borrowed::default(), Some(SCRATCH)),
+        (Borrowed::with_target_kept(), Some(TARGET)),
+    ] {
+        if free == Some(SCRATCH) {
+            borrowed.lend_scratch(SCRATCH);
+        }
+        slot.set(MARK);
+        let mut state = execute(|builder| {
+            builder.code.keep_target();
+            borrowed.take_flags(builder, true);
+            builder.code.bytes(&[0x84, 0xe4]); // test ah, ah
+            borrowed.give_back_flags(builder);
+        });
+        assert_eq!(slot.get() == MARK, free.is_some());
+        if free == Some(SCRATCH) {
+            // It is whoever's has lent it.
+            assert_eq!(state.registers[usize::from(SCRATCH)], value(gpr::RAX));
+            state.registers[usize::from(SCRATCH)] = value(SCRATCH);
+        }
+        assert_eq!(state, untouched());
+    }
 }
