@@ -9,11 +9,38 @@ use unspool_code_cache::binding::RegisterBinding;
 use unspool_code_cache::cache::{FragmentId, Position};
 use unspool_kernel::lock::Mutex;
 
-use super::inserted::Due;
-use super::{Amounts, BufferId, Inserted};
+use super::{Amounts, BufferId, Counter, Inserted};
 use unspool_engine::client::PerFragment;
 use unspool_engine::translate::forced_splits::ForcedSplits;
 use unspool_engine::translate::superblock::CallSites;
+
+/// Instructions that follow each other and count the same: most do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Due {
+    /// The number of the first.
+    pub(crate) first: u32,
+    /// How many they are.
+    pub(crate) length: u32,
+    pub(crate) counter: Counter,
+    /// What each of them adds.
+    pub(crate) amount: u32,
+}
+
+impl Due {
+    /// How many of them are before an instruction.
+    pub(crate) fn before(self, number: u32) -> u32 {
+        number.saturating_sub(self.first).min(self.length)
+    }
+
+    /// What those of them count that are before an instruction.
+    pub(crate) fn counted_before(self, number: u32) -> (Counter, i64) {
+        (self.counter, self.times(self.before(number)))
+    }
+
+    pub(crate) fn times(self, times: u32) -> i64 {
+        i64::from(self.amount) * i64::from(times)
+    }
+}
 
 /// What a fragment counts, and where: so that it comes out right where the fragment is left
 /// in the middle.

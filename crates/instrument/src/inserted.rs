@@ -30,7 +30,6 @@ use std::ops::{Deref, DerefMut, Range};
 use self::at_call::{AtCall, Pending};
 use self::calls::Followed;
 use self::conditional_appends::RareAppend;
-pub(crate) use self::counts::Due;
 use self::counts::{Tally, inside_is_taken};
 pub(crate) use self::parts::Parts;
 use self::rare_call::RareCall;

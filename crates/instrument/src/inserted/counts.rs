@@ -7,36 +7,9 @@
 
 use smallvec::SmallVec;
 
+use crate::fragments::Due;
 use crate::{Action, Amounts, Counter, Inserted, Insertions};
 use unspool_engine::translate::superblock::{BranchDirection, Item};
-
-/// Instructions that follow each other and count the same: most do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Due {
-    /// The number of the first.
-    first: u32,
-    /// How many they are.
-    length: u32,
-    counter: Counter,
-    /// What each of them adds.
-    amount: u32,
-}
-
-impl Due {
-    /// How many of them are before an instruction.
-    fn before(self, number: u32) -> u32 {
-        number.saturating_sub(self.first).min(self.length)
-    }
-
-    /// What those of them count that are before an instruction.
-    pub(crate) fn counted_before(self, number: u32) -> (Counter, i64) {
-        (self.counter, self.times(self.before(number)))
-    }
-
-    fn times(self, times: u32) -> i64 {
-        i64::from(self.amount) * i64::from(times)
-    }
-}
 
 /// What a fragment counts, and where it adds.
 #[derive(Default)]
