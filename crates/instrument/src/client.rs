@@ -325,7 +325,7 @@ impl Client for Instrumenter {
                 self.fragments.forced_splits.note(position.pc);
             }
             for due in &counts.due {
-                let (counter, amount) = due.counted_before(executed);
+                let (counter, amount) = due.before(executed);
                 if amount != 0 {
                     counter.correct(amount);
                 }

@@ -27,18 +27,10 @@ pub(crate) struct Due {
 }
 
 impl Due {
-    /// How many of them are before an instruction.
-    pub(crate) fn before(self, number: u32) -> u32 {
-        number.saturating_sub(self.first).min(self.length)
-    }
-
     /// What those of them count that are before an instruction.
-    pub(crate) fn counted_before(self, number: u32) -> (Counter, i64) {
-        (self.counter, self.times(self.before(number)))
-    }
-
-    pub(crate) fn times(self, times: u32) -> i64 {
-        i64::from(self.amount) * i64::from(times)
+    pub(crate) fn before(self, number: u32) -> (Counter, i64) {
+        let times = number.saturating_sub(self.first).min(self.length);
+        (self.counter, i64::from(self.amount) * i64::from(times))
     }
 }
 

@@ -49,6 +49,7 @@ use unspool_tool::{arguments, run};
 fn main() {
     let name = arguments().first().and_then(|word| word.to_str());
     match name.unwrap_or_default() {
+        "added" => run(added::Added),
         "appended" => run(appended::Appended::new()),
         "arguments" if asked("gated") => run(arguments::Values::<{ arguments::GATED }>::new()),
         "arguments" if asked("rarely") => run(arguments::Values::<{ arguments::RARELY }>::new()),
@@ -56,7 +57,6 @@ fn main() {
         "bystander" => run(bystander::Bystander),
         "call-paths" => run(call_paths::CallPaths::default()),
         "calls" => run(calls::Calls::new()),
-        "added" => run(added::Added),
         "changed" => run(changed::Changed::new()),
         "costs" => run(costs::Costs::new()),
         "conditional" => run(conditional::Conditional::new()),

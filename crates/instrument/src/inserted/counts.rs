@@ -20,9 +20,6 @@ pub(super) struct Tally {
     pub(super) added: (u32, Amounts),
     /// What is added where the path that stays inside ends.
     pub(super) at_end: Amounts,
-    /// What instructions count that are before the place that was asked for last; which of `due` is the
-    /// first that is not wholly in it, and how much of that is.
-    passed: (Amounts, usize, u32),
 }
 
 impl Tally {
@@ -46,10 +43,7 @@ impl Tally {
         if tally.due.is_empty() {
             return tally;
         }
-        let mut all = Amounts::new();
-        for due in &tally.due {
-            accumulate(&mut all, due.counter, due.times(due.length));
-        }
+        let all = tally.counted_before(u32::MAX);
         let choices = items.iter().enumerate().skip(first_choice).rev();
         let place = choices
             .filter(|(_, item)| !item.flags_live)
@@ -92,22 +86,19 @@ impl Tally {
         }
     }
 
-    /// What to add where a conditional branch leaves the superblock. To be asked of one branch
-    /// after the other.
-    pub(super) fn aside(&mut self, number: usize, item: &Item, insertions: &Insertions) -> Amounts {
-        let (passed, next, of_next) = &mut self.passed;
-        while let Some(due) = self.due.get(*next) {
-            let before = due.before(number as u32);
-            if before > *of_next {
-                accumulate(passed, due.counter, due.times(before - *of_next));
-            }
-            *of_next = before;
-            if before < due.length {
-                break;
-            }
-            (*next, *of_next) = (*next + 1, 0);
+    /// What the instructions before one count.
+    fn counted_before(&self, number: u32) -> Amounts {
+        let mut amounts = Amounts::new();
+        for due in self.due.iter().take_while(|due| due.first < number) {
+            let (counter, amount) = due.before(number);
+            accumulate(&mut amounts, counter, amount);
         }
-        let mut amounts = passed.clone();
+        amounts
+    }
+
+    /// What to add where a conditional branch leaves the superblock.
+    pub(super) fn aside(&self, number: usize, item: &Item, insertions: &Insertions) -> Amounts {
+        let mut amounts = self.counted_before(number as u32);
         let outside = insertions.inside(!inside_is_taken(item));
         for action in insertions.before.iter().chain(outside) {
             if let Action::Count { counter, amount } = *action {

@@ -4,7 +4,8 @@
 //! is so, the fragment says ([`SpillInterval`]): signals, faults and debuggers see the program's
 //! state as it is natively. It is not given back where the inserted code ends, but
 //!
-//! - before an instruction that uses it, and before all but plain instructions;
+//! - before an instruction that uses it, and before all but plain instructions (but for the register of
+//!   targets before an indirect branch, which puts its target there);
 //! - before whatever looks at the program's state: a call, a way out of the superblock;
 //! - never, if an instruction overwrites it first: then it was dead.
 //!
@@ -118,10 +119,7 @@ impl Borrowed {
         if !live || self.flags.is_some() {
             return;
         }
-        self.around_rax(&mut builder.code, |code| {
-            code.take_flags();
-            code.store_slot(offset::spill(FLAGS_SPILL), gpr::RAX);
-        });
+        self.around_rax(&mut builder.code, store_flags);
         self.flags = Some(spilled_from_here(builder, FLAGS, FLAGS_SPILL));
     }
 
@@ -133,10 +131,7 @@ impl Borrowed {
     /// Emits what puts them back, if they are in their slot.
     pub fn give_back_flags(&mut self, builder: &mut Builder) {
         if let Some(spill) = self.flags.take() {
-            self.around_rax(&mut builder.code, |code| {
-                code.load_slot(gpr::RAX, offset::spill(FLAGS_SPILL));
-                code.bring_back_flags();
-            });
+            self.around_rax(&mut builder.code, load_flags);
             builder.end_spill(spill);
         }
     }
@@ -432,7 +427,7 @@ impl Borrowed {
     /// Emits the return of all that is borrowed, on one of two ways that part here.
     pub fn restore(&self, code: &mut Emitter) {
         if self.flags.is_some() {
-            restore_flags(code);
+            around_rax_in_slot(code, load_flags);
         }
         for BorrowedRegister { spill, .. } in self.registers.iter().flatten() {
             code.load_slot(spill.register, offset::spill(spill.slot));
@@ -451,7 +446,7 @@ impl Borrowed {
             }
         }
         if self.flags.is_some() && changed == u16::MAX {
-            save_flags(code);
+            around_rax_in_slot(code, store_flags);
         }
     }
 }
@@ -472,18 +467,16 @@ fn around_rax_in_slot(code: &mut Emitter, emit: impl FnOnce(&mut Emitter)) {
     code.load_slot(gpr::RAX, offset::spill(RAX_SPILL));
 }
 
-fn save_flags(code: &mut Emitter) {
-    around_rax_in_slot(code, |code| {
-        code.take_flags();
-        code.store_slot(offset::spill(FLAGS_SPILL), gpr::RAX);
-    });
+/// Emits that the flags are in their slot, by way of rax.
+fn store_flags(code: &mut Emitter) {
+    code.take_flags();
+    code.store_slot(offset::spill(FLAGS_SPILL), gpr::RAX);
 }
 
-fn restore_flags(code: &mut Emitter) {
-    around_rax_in_slot(code, |code| {
-        code.load_slot(gpr::RAX, offset::spill(FLAGS_SPILL));
-        code.bring_back_flags();
-    });
+/// Emits that they are in place again, by way of rax.
+fn load_flags(code: &mut Emitter) {
+    code.load_slot(gpr::RAX, offset::spill(FLAGS_SPILL));
+    code.bring_back_flags();
 }
 
 #[cfg(test)]
