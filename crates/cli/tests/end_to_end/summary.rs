@@ -237,9 +237,10 @@ fn into_a_pipe(scratch: &Scratch) -> Result<(), Verdict> {
 /// A child that was killed, and one that runs on.
 fn killed_children(scratch: &Scratch) -> Result<(), Verdict> {
     let file = scratch.path().join("killed.unspool");
-    // A child's trace counts once it is there, which the parent does not wait for by itself.
+    // A child's trace counts once it is there, which the parent does not wait for by itself. It has
+    // two: of the shell, which is whole when `sleep` takes its place, and of that.
     let script = "
-        started() { until [ -s ../killed.$1.unspool ]; do sleep 0.05; done; }
+        started() { until [ -s ../killed.$1.2.unspool ]; do sleep 0.05; done; }
         sleep 1000 & started $!; sleep 1; kill -9 $!; wait
         exec 2> talk; sleep 1000 & echo $! > left; started $!";
     let command = ["bash", "-c", script];
