@@ -112,6 +112,22 @@ impl Emitter {
         }
     }
 
+    /// Appends the first bytes of a window, so many. Faster than [`Emitter::bytes`] where their number
+    /// is not known when this is compiled: what is behind them is written over by what comes next.
+    #[inline]
+    pub fn first_of(&mut self, window: &[u8; 16], length: usize) {
+        if self.room() < window.len() {
+            self.bytes(&window[..length]);
+            return;
+        }
+        assert!(length <= window.len(), "it is a part of the window");
+        // SAFETY: there is room for the whole window, and `new` promises that it is ours.
+        unsafe {
+            std::ptr::write_unaligned(self.cursor.cast(), *window);
+            self.cursor = self.cursor.add(length);
+        }
+    }
+
     /// Appends a 32-bit immediate.
     #[inline]
     pub fn imm32(&mut self, value: i32) {

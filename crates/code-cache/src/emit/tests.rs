@@ -52,6 +52,29 @@ fn code_that_is_copied_later_can_be_emitted_anywhere() {
 }
 
 #[test]
+fn a_part_of_a_window_leaves_alone_what_is_behind_the_room() {
+    let window: [u8; 16] = std::array::from_fn(|place| place as u8 + 1);
+    for room in 0..40 {
+        for length in 0..=16.min(room) {
+            let mut bytes = vec![0xff; room + 16];
+            emit(&mut bytes[..room], |code| {
+                let start = code.here();
+                code.first_of(&window, length);
+                assert_eq!(code.here().bytes_since(start), length as u32);
+            });
+            assert_eq!(bytes[..length], window[..length]);
+            assert_eq!(bytes[room..], [0xff; 16]);
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "it is a part of the window")]
+fn more_than_a_window_is_refused() {
+    emit(&mut [0; 40], |code| code.first_of(&[0; 16], 17));
+}
+
+#[test]
 #[should_panic(expected = "only what is there is changed")]
 fn what_is_not_emitted_yet_is_not_changed() {
     emit(&mut [0; 16], |code| code.patch8(code.here(), 1));

@@ -15,6 +15,7 @@ use unspool_instructions::decode::{Encoding, Instruction, Kind, Segment};
 pub(crate) use self::branches::Callee;
 use self::branches::EmittedCall;
 use super::Vdso;
+use super::reader::WINDOW;
 
 /// The spill slot of the register that stands in for a far RIP-relative base.
 pub(super) const BASE_SPILL: u8 = 1;
@@ -68,7 +69,7 @@ impl Builder {
     pub(crate) fn copy(
         &mut self,
         instruction: &Instruction,
-        bytes: &[u8],
+        bytes: &[u8; WINDOW],
         pc: u64,
     ) -> Result<(), Uncopyable> {
         if instruction.segment == Some(Segment::Gs) && has_memory_operand(instruction) {
@@ -78,7 +79,7 @@ impl Builder {
             return self.copy_rip_relative(instruction, bytes, pc);
         }
         let at = self.code.here();
-        self.code.bytes(&bytes[..usize::from(instruction.length)]);
+        self.code.first_of(bytes, usize::from(instruction.length));
         self.patch_segment(instruction, bytes, at);
         Ok(())
     }
@@ -91,7 +92,7 @@ impl Builder {
     fn copy_rip_relative(
         &mut self,
         instruction: &Instruction,
-        bytes: &[u8],
+        bytes: &[u8; WINDOW],
         pc: u64,
     ) -> Result<(), Uncopyable> {
         let target = self.rip_target(instruction, bytes, pc);
@@ -104,7 +105,7 @@ impl Builder {
             return self.copy_far(instruction, bytes, pc, target);
         }
         let at = self.code.here();
-        self.code.bytes(&bytes[..usize::from(instruction.length)]);
+        self.code.first_of(bytes, usize::from(instruction.length));
         self.code.patch32(
             at.plus(u32::from(instruction.displacement_offset)),
             displacement,

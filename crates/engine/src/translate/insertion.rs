@@ -235,6 +235,7 @@ pub(crate) fn translate(
     let combined = Combined(&inserters);
     let limits = combined.narrowest();
     let end = fetch(cache, (source, &mut code), wanted, limits, &mut items);
+    code.jump_about();
     let mut ahead = Lookahead::new(code);
     if !limits.leaves_out() {
         // What is left out overwrites no flags.

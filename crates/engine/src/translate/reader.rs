@@ -12,6 +12,9 @@ use crate::served_memory;
 pub(crate) const WINDOW: usize = 16;
 /// Bytes that are read at a time.
 const CHUNK: usize = 256;
+/// The same where only a few instructions are looked at: each line of code that is read for nothing
+/// is one more that comes from memory.
+const SHORT_CHUNK: usize = 64;
 const PAGE: u64 = 4096;
 
 /// Reads instruction after instruction of code that the program may execute.
@@ -22,6 +25,8 @@ pub(crate) struct CodeReader<'a> {
     /// Where the bytes in `chunk` come from.
     held: Range<u64>,
     chunk: [u8; CHUNK],
+    /// How many bytes of it are used.
+    step: usize,
 }
 
 impl<'a> CodeReader<'a> {
@@ -31,7 +36,13 @@ impl<'a> CodeReader<'a> {
             fetchable: 0..0,
             held: 0..0,
             chunk: [0; CHUNK],
+            step: CHUNK,
         }
+    }
+
+    /// From now on, a few instructions are read here and there.
+    pub(crate) fn jump_about(&mut self) {
+        self.step = SHORT_CHUNK;
     }
 
     /// The instruction at an address, with the bytes there. `None`: it cannot be fetched, or
@@ -69,7 +80,7 @@ impl<'a> CodeReader<'a> {
         let lengths = if in_page < WINDOW as u64 {
             [WINDOW as u64, in_page]
         } else {
-            [in_page.min(CHUNK as u64), 0]
+            [in_page.min(self.step as u64), 0]
         };
         self.held = pc..pc;
         for length in lengths {
