@@ -147,22 +147,11 @@ impl Counter {
 
 /// What code is to add to for some amounts at once: shares of the counter, if it is one, else of a
 /// group; of all counters, if there is no room for another group.
-pub(crate) fn together(amounts: &[(Counter, i64)]) -> Amounts {
-    let mut registry = registry();
-    let is_apart = |&&(counter, _): &&(Counter, i64)| registry.apart.contains(&counter);
-    let mut together: Amounts = amounts.iter().filter(is_apart).copied().collect();
-    let mut sorted: Amounts = amounts.iter().filter(|it| !is_apart(it)).copied().collect();
-    if sorted.len() > 1 {
-        sorted.sort_unstable();
-        if let Some(group) = registry.group(&sorted) {
-            together.push((registry.share(group, &sorted), 1));
-            return together;
-        }
-    }
-    for (counter, amount) in sorted {
-        together.push((registry.share(counter, &[(counter, 1)]), amount));
-    }
-    together
+pub(crate) fn together(amounts: &[(Counter, i64)]) -> SmallVec<[(CounterPlace, i64); 1]> {
+    let registry = &mut *registry();
+    let together = registry.together(amounts);
+    let place = |(counter, amount)| (registry.place(counter), amount);
+    together.into_iter().map(place).collect()
 }
 
 fn add_up(parts: &[(CounterPlace, i64)], value: impl Fn(CounterPlace) -> u64) -> u64 {
@@ -204,6 +193,23 @@ impl Registry {
     }
 
     /// What another place is to add to for a counter or group, which stands for such amounts.
+    fn together(&mut self, amounts: &[(Counter, i64)]) -> Amounts {
+        let is_apart = |&&(counter, _): &&(Counter, i64)| self.apart.contains(&counter);
+        let mut together: Amounts = amounts.iter().filter(is_apart).copied().collect();
+        let mut sorted: Amounts = amounts.iter().filter(|it| !is_apart(it)).copied().collect();
+        if sorted.len() > 1 {
+            sorted.sort_unstable();
+            if let Some(group) = self.group(&sorted) {
+                together.push((self.share(group, &sorted), 1));
+                return together;
+            }
+        }
+        for (counter, amount) in sorted {
+            together.push((self.share(counter, &[(counter, 1)]), amount));
+        }
+        together
+    }
+
     fn share(&mut self, whole: Counter, amounts: &[(Counter, i64)]) -> Counter {
         let additions = &mut self.additions[whole.0 as usize];
         *additions = additions.saturating_add(1);

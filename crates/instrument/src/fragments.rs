@@ -44,9 +44,9 @@ pub(crate) struct FragmentCounts {
     pub(crate) added: (u32, Amounts),
     /// What instructions append to buffers when they have been executed: their numbers, in
     /// order, and bytes.
-    pub(crate) appended: Vec<(u32, BufferId, u16)>,
+    pub(crate) appended: Box<[(u32, BufferId, u16)]>,
     /// Where repeated string instructions are in the cache.
-    pub(crate) repetitions: Vec<CacheAddress>,
+    pub(crate) repetitions: Box<[CacheAddress]>,
     /// The registers spilled, if any are.
     pub(crate) binding: Option<RegisterBinding>,
 }

@@ -227,7 +227,7 @@ impl Inserter for Insertion {
 
     fn before(&mut self, walk: &mut Walk, item: &Item) {
         let number = walk.number;
-        let insertions = self.inserted.around(number);
+        let insertions = self.inserted.others_around(number);
         let mut translation = self.progress.with(walk);
         (translation.own.at, translation.own.completed) = (item.pc, false);
         translation.own.before = translation.own.pending;
@@ -268,7 +268,7 @@ impl Inserter for Insertion {
             return;
         }
         let number = walk.number;
-        let insertions = self.inserted.around(number);
+        let insertions = self.inserted.others_around(number);
         let inside = insertions.inside(inside_is_taken(item));
         let mut translation = self.progress.with(walk);
         (translation.own.at, translation.own.completed) = (item.goes_on(), true);
@@ -387,8 +387,8 @@ impl Inserter for Insertion {
         let kept = FragmentCounts {
             due: std::mem::take(&mut tally.due),
             added: std::mem::take(&mut tally.added),
-            appended: std::mem::take(appended),
-            repetitions: std::mem::take(repetitions),
+            appended: std::mem::take(appended).into_boxed_slice(),
+            repetitions: std::mem::take(repetitions).into_boxed_slice(),
             binding,
         };
         parts.fragments.counts.keep(fragment, kept);
@@ -438,6 +438,9 @@ impl Translation<'_, '_> {
     fn act(&mut self, item: &Item, actions: &[Action], flags_live: bool) {
         let is_call = |action: &Action| matches!(action, Action::Call(_) | Action::CallIf { .. });
         for alike in actions.chunk_by(|left, right| is_call(left) && is_call(right)) {
+            if matches!(alike[0], Action::Count { .. } | Action::Replace(_)) {
+                continue;
+            }
             if self.is_aside && alike[0].calls() {
                 // Nobody would know of them if the program were made to go on elsewhere.
                 let pending = std::mem::replace(&mut self.pending, [0; MOST_BUFFERS]);
@@ -447,7 +450,7 @@ impl Translation<'_, '_> {
                 observed::prepare(self, item, &alike[0]);
             }
             match &alike[0] {
-                Action::Count { .. } | Action::Replace(_) => {}
+                Action::Count { .. } | Action::Replace(_) => unreachable!("left out above"),
                 Action::Call(_) | Action::CallIf { .. } => self.call(item, alike, flags_live),
                 Action::Sampled { sampler, call } => {
                     rarely::sampled(self, (item, flags_live), *sampler, call);

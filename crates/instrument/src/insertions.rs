@@ -19,6 +19,8 @@ pub(crate) struct Inserted {
     elsewhere: Vec<u32>,
     /// Where each instruction's are among the actions.
     ranges: Vec<Ranges>,
+    /// Whether there is another action than to count.
+    has_others: bool,
 }
 
 /// Where what is inserted around one instruction is among all: one place behind the other, in the
@@ -49,11 +51,13 @@ impl Inserted {
     /// Adds an action, behind those that are at its place already.
     pub(super) fn push(&mut self, number: usize, place: InsertionPoint, action: Action) {
         self.places.push((number as u32, place));
+        self.has_others |= !matches!(action, Action::Count { .. });
         self.actions.push(action);
     }
 
     /// Adds what is done where the superblock is reached.
     pub(super) fn push_reached(&mut self, action: Action) {
+        self.has_others = true;
         self.reached.push(action);
     }
 
@@ -97,6 +101,7 @@ impl Inserted {
         self.over.clear();
         self.elsewhere.clear();
         self.ranges.clear();
+        self.has_others = false;
     }
 
     /// Finds out what is inserted around each of `count` instructions: nothing is added from now on.
@@ -122,9 +127,21 @@ impl Inserted {
         &self.actions
     }
 
+    /// The same; none, where all of them are to count.
+    pub(crate) fn others(&self) -> &[Action] {
+        match self.has_others {
+            true => &self.actions,
+            false => &[],
+        }
+    }
+
     /// Whether functions are called at more places than one.
     pub(crate) fn has_several_calls(&self) -> bool {
-        self.actions.iter().filter(|it| it.calls()).nth(1).is_some()
+        self.others()
+            .iter()
+            .filter(|it| it.calls())
+            .nth(1)
+            .is_some()
     }
 
     /// Those around an instruction. [`Inserted::find_places`] must have been called.
@@ -156,6 +173,15 @@ impl Inserted {
             before,
             after,
             taken,
+        }
+    }
+
+    /// The same; nothing, where all that is inserted anywhere is to count.
+    #[inline]
+    pub(crate) fn others_around(&self, number: usize) -> Insertions<'_> {
+        match self.has_others {
+            true => self.around(number),
+            false => Insertions::default(),
         }
     }
 

@@ -7,6 +7,7 @@
 
 use smallvec::SmallVec;
 
+use crate::counters::CounterPlace;
 use crate::fragments::Due;
 use crate::{Action, Amounts, Counter, Inserted, Insertions};
 use unspool_engine::translate::superblock::{BranchDirection, Item};
@@ -132,8 +133,7 @@ fn accumulate(amounts: &mut Amounts, counter: Counter, amount: i64) {
 }
 
 /// The additions of some amounts, by slot.
-pub(super) fn additions(amounts: &[(Counter, i64)]) -> Vec<(i32, i64)> {
-    let slot = |(counter, amount): (Counter, i64)| (counter.place().slot(), amount);
-    let amounts = crate::together(amounts);
-    amounts.into_iter().map(slot).collect()
+pub(super) fn additions(amounts: &[(Counter, i64)]) -> SmallVec<[(i32, i64); 1]> {
+    let slot = |(place, amount): (CounterPlace, i64)| (place.slot(), amount);
+    crate::together(amounts).into_iter().map(slot).collect()
 }

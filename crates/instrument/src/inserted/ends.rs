@@ -68,7 +68,7 @@ pub(super) fn replace(
     end: SuperblockEnd,
 ) -> SuperblockEnd {
     let replaces = |action: &Action| matches!(action, Action::Replace(_));
-    if !inserted.actions().iter().any(replaces) {
+    if !inserted.others().iter().any(replaces) {
         return end;
     }
     let count = items.len();
