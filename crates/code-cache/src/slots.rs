@@ -90,7 +90,7 @@ impl Room {
             Room::FailedChecks => 8,
             Room::ToolCalls => 320,
             Room::FirstClient => 128,
-            Room::SecondClient => 256,
+            Room::SecondClient => 264,
         }
     }
 

@@ -258,13 +258,26 @@ fn hand_over(number: usize, end: u64, kept: usize, state: *mut ()) -> (u64, u64)
     // SAFETY: both are this thread's memory: its part, and what is to be its part.
     unsafe { std::ptr::copy(end as *const u8, place.0 as *mut u8, kept) };
     if let Some((consumer, new)) = new {
-        part.base.set(new.0);
-        part.end.set(new.1);
+        part.set_memory(new.0, new.1);
         // SAFETY: the thread uses the other one from here on.
         let memory = unsafe { Memory::from_places(old) };
         give(consumer, number, (memory, count), false);
     }
     place
+}
+
+/// Hands over what the calling thread has appended to a buffer that has hardly room left. Inserted code
+/// calls it where a path has ended.
+pub(crate) extern "C" fn hand_over_full(
+    _: *const (),
+    state: *mut (),
+    number: u64,
+    _: u64,
+    _: u64,
+    _: u64,
+) -> u64 {
+    Appender::new(BufferId(number as u8), PendingBytes::default(), state).flush();
+    0
 }
 
 /// The buffer whose end a fault of the calling thread is at.

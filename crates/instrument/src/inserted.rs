@@ -15,6 +15,7 @@ mod conditional_appends;
 mod counts;
 mod element_appends;
 mod ends;
+mod full_buffers;
 mod hooks;
 mod memory_values;
 mod observed;
@@ -101,6 +102,10 @@ struct Progress {
     tool_code: Vec<Range<CacheAddress>>,
     /// Where code looks at memory that may be gone, and goes on.
     looks: Vec<Range<CacheAddress>>,
+    /// How often it is looked whether a buffer is full.
+    looks_at_ends: usize,
+    /// Whether flags are live where the superblock begins.
+    flags_live_at_start: bool,
     /// Which general registers the superblock's instructions use, if calls may share others.
     touched: u16,
 }
@@ -156,6 +161,8 @@ impl Progress {
             interrupted: Vec::new(),
             tool_code: Vec::new(),
             looks: Vec::new(),
+            looks_at_ends: 0,
+            flags_live_at_start: true,
             touched: 0,
         }
     }
@@ -199,6 +206,7 @@ impl Inserter for Insertion {
             &self.inserted,
             matches!(end, SuperblockEnd::Transfer),
         );
+        self.progress.flags_live_at_start = items.first().is_none_or(|first| first.flags_live);
         if !walk.is_alone() {
             self.tell_others(walk, items);
         }
@@ -312,6 +320,7 @@ impl Inserter for Insertion {
         translation.act(item, outside, live);
         let pending = translation.own.pending;
         translation.advance(pending);
+        full_buffers::look(&mut translation, pending, Some(target));
     }
 
     fn at_end(&mut self, walk: &mut Walk, items: &[Item], end: &SuperblockEnd) {
@@ -335,7 +344,11 @@ impl Inserter for Insertion {
         let mut translation = self.progress.with(walk);
         let loses_scratch = translation.advance_needs_scratch();
         match end {
-            PathEnd::Exit | PathEnd::Transfer => translation.advance(pending),
+            PathEnd::Exit(target) => {
+                translation.advance(pending);
+                full_buffers::look(&mut translation, pending, target);
+            }
+            PathEnd::Transfer => translation.advance(pending),
             PathEnd::Return if loses_scratch => {
                 // If the return faults, then here.
                 if let Some(binding) = translation.walk.binding {

@@ -21,6 +21,10 @@ pub(crate) const MOST_SWITCHES: usize = 8;
 /// The most operands of an instruction whose values can be found out.
 pub const MOST_MEMORY_VALUES: usize = 4;
 
+/// Which share of a part a path may still use that ends in no place where it is looked at whether the
+/// part is full.
+const SPARE: u64 = 16;
+
 /// A thread's part of a buffer: addresses.
 #[derive(Debug)]
 #[repr(C)]
@@ -31,17 +35,26 @@ pub struct Part {
     pub base: Cell<u64>,
     /// The page without access.
     pub end: Cell<u64>,
+    /// From here on a path that has ended may hand the part over.
+    pub(crate) full: Cell<u64>,
     /// What the path of inserted code from which a function is called has stored behind the
     /// position: a `PendingBytes` as a word. Everywhere else it is 0.
     pub(crate) pending: Cell<u64>,
 }
 
 impl Part {
+    /// It is nothing, or new memory.
     pub(crate) fn set(&self, base: u64, end: u64) {
         self.position.set(base);
+        self.set_memory(base, end);
+        self.pending.set(0);
+    }
+
+    /// It goes on in this memory.
+    pub(crate) fn set_memory(&self, base: u64, end: u64) {
         self.base.set(base);
         self.end.set(end);
-        self.pending.set(0);
+        self.full.set(end - (end - base) / SPARE);
     }
 }
 

@@ -36,6 +36,9 @@ pub(crate) struct Entries {
     all: [AtomicU64; 6],
 }
 
+/// Entries of the long buffer, which are a number of whole pages.
+const LONG: usize = 1 << 14;
+
 /// What a thread has found in the buffers.
 #[derive(Default)]
 pub(crate) struct Found {
@@ -45,6 +48,8 @@ pub(crate) struct Found {
     long_order: u64,
     ways: u64,
     wrong: u64,
+    /// Batches of the long buffer that were handed over shortly before its end.
+    early: u64,
 }
 
 /// Depends on all that came before, and on its order.
@@ -59,7 +64,7 @@ impl Entries {
         Entries {
             spoilt: asked("spoilt"),
             short: Buffer::new(1, Entries::short),
-            long: Buffer::new(1 << 14, Entries::long),
+            long: Buffer::new(LONG, Entries::long),
             ways: Buffer::new(100, Entries::ways).at_system_calls(),
             executed: Counter::new(),
             branches: Counter::new(),
@@ -76,6 +81,7 @@ impl Entries {
 
     fn long(&self, found: &mut Found, batch: &[Executed]) {
         found.long += batch.len() as u64;
+        found.early += u64::from((LONG / 32 * 30..LONG / 32 * 31).contains(&batch.len()));
         for executed in batch {
             found.long_order = order(found.long_order, executed.at);
             let plausible = executed.length <= 15
@@ -105,6 +111,7 @@ impl Entries {
             found.ways,
             found.wrong,
             u64::from(found.short_order != found.long_order),
+            found.early,
         ];
         for (all, value) in self.all.iter().zip(values) {
             all.fetch_add(value, Ordering::Relaxed);
@@ -160,7 +167,7 @@ impl Tool for Entries {
     }
 
     fn end(&self) {
-        let [short, long, ways, wrong, order, _] =
+        let [short, long, ways, wrong, order, early] =
             std::array::from_fn(|number| self.all[number].load(Ordering::Relaxed));
         let (executed, branches) = (self.executed.total(), self.branches.total());
         let agree = (short, long, ways, wrong, order) == (executed, executed, branches, 0, 0);
@@ -170,7 +177,7 @@ impl Tool for Entries {
             "NOT as counted"
         };
         say(&format!(
-            "entries {verdict}: {short} and {long} of {executed} instructions, {ways} of {branches} ways, {wrong} wrong, {order} threads out of order"
+            "entries {verdict}: {short} and {long} of {executed} instructions, {ways} of {branches} ways, {wrong} wrong, {order} threads out of order, {early} early"
         ));
     }
 }

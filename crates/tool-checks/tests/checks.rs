@@ -144,6 +144,17 @@ fn entries_line(line: &str) -> Option<bool> {
         .then(|| line.starts_with("entries as counted: "))
 }
 
+/// A program that loops hands over nearly full buffers by calls: without a look at them it would fill
+/// each to its end.
+#[test]
+fn loops_hand_over_buffers_before_their_end() {
+    let early = |line: &str| {
+        let told = entries_line(line)?;
+        Some(told && !line.ends_with(" 0 early"))
+    };
+    agrees(&["entries"], "threads/mutex_kinds", early);
+}
+
 /// Faults, traps, signals, threads, processes: buffers hold what counters count.
 #[test]
 fn entries_are_what_is_counted() {

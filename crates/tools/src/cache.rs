@@ -14,7 +14,7 @@ const LINE: u64 = 64;
 const WAYS: usize = 8;
 const SETS: usize = (32 << 10) / LINE as usize / WAYS;
 /// Entries of a batch.
-const BATCH: usize = 64 << 10;
+const BATCH: usize = 16 << 10;
 
 entry! {
     /// An access.

@@ -46,8 +46,8 @@ use super::{Source, Wanted};
 /// By what a path ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathEnd {
-    /// An exit, which follows.
-    Exit,
+    /// An exit, which follows: to this address, if it stays in the cache.
+    Exit(Option<u64>),
     /// A call or an indirect jump, which follows. The target of an indirect one is in the scratch
     /// register.
     Transfer,

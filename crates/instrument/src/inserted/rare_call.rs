@@ -6,7 +6,7 @@ use unspool_engine::translate::superblock::Item;
 use super::Translation;
 use super::at_call::AtCall;
 use crate::slots::offset as tool_offset;
-use crate::{Action, SamplerId};
+use crate::{Action, AnalysisCall, SamplerId};
 
 /// A call that is still to be emitted, where jumps lead.
 pub(super) struct RareCall {
@@ -53,6 +53,22 @@ pub(super) fn put_off(
     rare.emit(translation, item);
     translation.walk.borrowed = borrowed;
     translation.walk.builder.code.land(over);
+}
+
+/// The call is made where these jumps lead, which are at the end of a path: what it has appended has
+/// been settled, nothing is borrowed, and flags are dead.
+pub(super) fn put_off_at_end(translation: &mut Translation, jumps: Jumps, call: AnalysisCall) {
+    let walk = &*translation.walk;
+    let rare = RareCall {
+        detour: Detour::new(&walk.builder, walk.borrowed, jumps),
+        changes: 0,
+        call: Action::Call(call),
+        sampler: None,
+        number: walk.number,
+        flags_live: false,
+        at_call: AtCall::default(),
+    };
+    translation.own.rare_calls.push(rare);
 }
 
 /// Emits the calls that were put off.

@@ -120,7 +120,7 @@ impl Inserter for Recorder {
         let path = self.end_path(executed);
         let words = self.words;
         self.with(walk).close_record(path, words);
-        if end != PathEnd::Exit {
+        if !matches!(end, PathEnd::Exit(_)) {
             self.closed = walk.builder.code.here();
         }
         false

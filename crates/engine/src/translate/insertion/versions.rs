@@ -64,7 +64,7 @@ impl Walk<'_> {
     /// Ends the path that has not begun, and leaves for another version.
     fn leave_for(&mut self, inserters: Inserters, pc: u64, version: Version) {
         if !self.is_alone() {
-            self.close(inserters, 0, PathEnd::Exit);
+            self.close(inserters, 0, PathEnd::Exit(None));
         }
         self.exit_to_version(None, pc, version);
     }

@@ -308,7 +308,7 @@ impl<'a> Walk<'a> {
         executed: usize,
         target: u64,
     ) {
-        self.close(inserters, executed, PathEnd::Exit);
+        self.close(inserters, executed, PathEnd::Exit(Some(target)));
         self.exit(target);
     }
 
@@ -328,7 +328,7 @@ impl<'a> Walk<'a> {
         kind: ExitKind,
         target: u64,
     ) {
-        self.close(inserters, executed, PathEnd::Exit);
+        self.close(inserters, executed, PathEnd::Exit(None));
         if let Some(binding) = self.binding {
             binding.restore(&mut self.builder.code);
         }
