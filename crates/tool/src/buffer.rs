@@ -66,7 +66,7 @@ impl<T: Tool, E: Entry> Buffer<T, E> {
     /// A buffer with room for so many entries in each thread, and somewhat more: whole pages.
     /// A batch may be somewhat smaller: where the program's path leads back and the flags are dead, a
     /// buffer that is nearly full is handed over by a call. Only what comes by no such path costs a
-    /// signal, some microseconds. So 100 to 300 kilobytes are a good size: what fits into the
+    /// signal, some microseconds. So a few hundred kilobytes are a good size: what fits into the
     /// processor's second cache need not come back from memory. `deliver` gets the batches: a function
     /// item, or a closure that captures nothing.
     ///

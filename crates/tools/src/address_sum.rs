@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use unspool_tool::{Address, Buffer, ElementAddress, Superblock, ThreadInfo, Tool, say};
 
 /// Entries of a batch.
-const BATCH: usize = 32 << 10;
+const BATCH: usize = 64 << 10;
 
 /// Adds up addresses.
 pub struct AddressSum {
