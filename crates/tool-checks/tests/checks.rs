@@ -152,7 +152,7 @@ fn loops_hand_over_buffers_before_their_end() {
         let told = entries_line(line)?;
         Some(told && !line.ends_with(" 0 early"))
     };
-    agrees(&["entries"], "threads/mutex_kinds", early);
+    agrees(&["entries"], "order/increment", early);
 }
 
 /// Faults, traps, signals, threads, processes: buffers hold what counters count.
