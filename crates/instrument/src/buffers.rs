@@ -1,9 +1,10 @@
 //! Buffers: inserted code appends entries to them without a call, and the tool gets the
 //! entries in batches, in the thread that made them.
 //!
-//! Behind each thread's part of a buffer lies a page without access: there is no test for
-//! overflow. The store that meets it finds room when what is complete has been handed over
-//! and what the superblock has stored so far has been moved to the start.
+//! Behind each thread's part of a buffer lies a page without access: no store tests for overflow.
+//! The one that meets the page finds room when what is complete has been handed over and what the
+//! superblock has stored so far has been moved to the start. Most parts are handed over before that,
+//! where a loop goes on that has nearly filled one.
 //!
 //! The tool gets the entries by a function that the thread calls, or the memory itself by a thread of
 //! its own ([`consumer`](super::consumer)): the thread then goes on in other memory.
