@@ -309,7 +309,7 @@ impl Inserter for Insertion {
             return;
         };
         let aside = self.asides.swap_remove(place);
-        let insertions = self.inserted.around(branch);
+        let insertions = self.inserted.others_around(branch);
         let outside = insertions.inside(!inside_is_taken(item));
         let nothing = aside.due.is_empty() && outside.is_empty();
         let live = !nothing && walk.flags_live_at(target);
@@ -451,9 +451,6 @@ impl Translation<'_, '_> {
     fn act(&mut self, item: &Item, actions: &[Action], flags_live: bool) {
         let is_call = |action: &Action| matches!(action, Action::Call(_) | Action::CallIf { .. });
         for alike in actions.chunk_by(|left, right| is_call(left) && is_call(right)) {
-            if matches!(alike[0], Action::Count { .. } | Action::Replace(_)) {
-                continue;
-            }
             if self.is_aside && alike[0].calls() {
                 // Nobody would know of them if the program were made to go on elsewhere.
                 let pending = std::mem::replace(&mut self.pending, [0; MOST_BUFFERS]);
@@ -463,7 +460,7 @@ impl Translation<'_, '_> {
                 observed::prepare(self, item, &alike[0]);
             }
             match &alike[0] {
-                Action::Count { .. } | Action::Replace(_) => unreachable!("left out above"),
+                Action::Count { .. } | Action::Replace(_) => {}
                 Action::Call(_) | Action::CallIf { .. } => self.call(item, alike, flags_live),
                 Action::Sampled { sampler, call } => {
                     rarely::sampled(self, (item, flags_live), *sampler, call);

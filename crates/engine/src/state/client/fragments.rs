@@ -34,11 +34,10 @@ impl<T> PerFragment<T> {
     /// If something is kept for this fragment already, or for a later one.
     pub fn keep(&self, fragment: FragmentId, what: T) {
         let mut kept = self.kept.lock();
-        let mut latest = kept.last_mut();
-        let last = latest.as_ref().and_then(|piece| piece.last());
+        let last = kept.last().and_then(|piece| piece.last());
         let is_latest = last.is_none_or(|(last, _)| *last < fragment);
         assert!(is_latest, "{fragment:?} is not the latest one");
-        match &mut latest {
+        match kept.last_mut() {
             Some(piece) if piece.len() < PIECE => piece.push((fragment, what)),
             _ => {
                 let mut piece = Vec::with_capacity(PIECE);
