@@ -28,7 +28,7 @@ impl<'a> Lookahead<'a> {
 
     /// Which flags the code at an address may read before it overwrites them.
     pub(crate) fn live_flags_at(&mut self, pc: u64) -> u16 {
-        const FAR_ENOUGH: usize = 16;
+        const FAR_ENOUGH: usize = 6;
         let mut at = pc;
         let mut unknown = RegisterUse::STATUS;
         let mut live = 0;
